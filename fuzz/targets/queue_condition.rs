@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use queue::{Collate, Column, Condition, Filter, Kind, Pattern, Place, Schema};
+use queue::{Collate, Column, Condition, Filter, Kind, Pattern, ColumnLayout, Schema};
 
 struct Bytes;
 
@@ -42,13 +42,13 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
     let mut columns = Vec::new();
     let mut offset = 0;
     for (bit, (name, kind, len)) in (0..).zip(kinds) {
-        let place = Place::Fixed(offset, len);
+        let layout = ColumnLayout::Fixed(offset, len);
         let members = if name == "e" { vec![b"one".to_vec(), b"two".to_vec()] } else { Vec::new() };
-        columns.push(Column { name: name.into(), kind, place, null_bit: Some(bit), members });
+        columns.push(Column { name: name.into(), kind, layout, null_bit: Some(bit), members });
         offset += len;
     }
-    let (kind, place) = (Kind::Text(1), Place::Variable(0));
-    columns.push(Column { name: "v".into(), kind, place, null_bit: None, members: Vec::new() });
+    let (kind, layout) = (Kind::Text(1), ColumnLayout::Variable(0));
+    columns.push(Column { name: "v".into(), kind, layout, null_bit: None, members: Vec::new() });
     Arc::new(Schema { null_bytes: 2, fixed_bytes: offset, columns })
 });
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
 use queue::{
-    Backoff, Column, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, Patience, Place, Policy,
+    Backoff, Column, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, WaitOptions, ColumnLayout, RetryPolicy,
     Queue, RowId, Schema, Session, Target, Xid,
 };
 
@@ -44,8 +44,8 @@ fn row(number: u8) -> Vec<u8> {
 /// The layout of these rows.
 fn schema() -> Schema {
     let column = |name: &str, at| {
-        let (kind, place) = (Kind::Integer { signed: false }, Place::Fixed(at, 1));
-        Column { name: name.to_owned(), kind, place, null_bit: None, members: Vec::new() }
+        let (kind, layout) = (Kind::Integer { signed: false }, ColumnLayout::Fixed(at, 1));
+        Column { name: name.to_owned(), kind, layout, null_bit: None, members: Vec::new() }
     };
     let columns = vec![column("priority", 0), column("due", 1), column("line", 2)];
     Schema { null_bytes: 0, fixed_bytes: 3, columns }
@@ -57,7 +57,7 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     let engine = engine(&disk);
     // The second failed try of a row is its last one; after the first it waits.
     let backoff = Backoff { first_ms: 1000, ..Backoff::default() };
-    let policy = Policy { tries: 2, backoff, ..Policy::default() };
+    let policy = RetryPolicy { tries: 2, backoff, ..RetryPolicy::default() };
     let order = Order { due: Some(1), priority: Some(0), fifo: Some(2) };
     let dedupe = Some(Dedupe { column: 0, for_ms: 60_000 });
     let schema = schema().encode();
@@ -79,11 +79,11 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
         session.delete_within(&mut transaction, &[RowId(u64::from(number) * 5 + 5)]).unwrap();
         transaction.prepare(&xid(number)).unwrap();
     }
-    let (second, mut poll) = (Duration::from_secs(1), Patience { rows_max: 4, ..Patience::poll() });
+    let (second, mut poll) = (Duration::from_secs(1), WaitOptions { rows_max: 4, ..WaitOptions::poll() });
     let target = Target { queue: queue.clone(), filter: None, reader: None };
     // One row runs out of tries.
     for _ in 0..2 {
-        let one = &mut Patience { rows_max: 1, ..Patience::poll() };
+        let one = &mut WaitOptions { rows_max: 1, ..WaitOptions::poll() };
         let (_, leased) = session.lease(&[target.clone()], one, second).unwrap();
         queue.nack(&[leased.unwrap().rows()[0].token], Some(Duration::ZERO), "it broke").unwrap();
     }

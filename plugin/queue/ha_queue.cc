@@ -1,23 +1,15 @@
-/* ENGINE=QUEUE: the handler, except for reading. See ha_queue.h. */
+/* ENGINE=QUEUE: the handler. See ha_queue.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
 
-#include <string>
-
 #include "sql_class.h"
-#include "sql_acl.h"
-#include "mysqld.h"
 #include "table.h"
 #include "handler.h"
-#include "sql_table.h"
-#ifdef WITH_WSREP
-#include "wsrep_on.h"
-#endif
 
 #include "ha_queue.h"
-#include "queue_opened.h"
-#include "queue_order.h"
+#include "queue_definition.h"
+#include "queue_error.h"
 #include "queue_row.h"
 #include "queue_transaction.h"
 
@@ -27,215 +19,60 @@ int thd_current_status(THD *thd);
 }
 
 /* Rows of a multi-row INSERT are published when they have this many bytes together. */
-static const size_t gather_bytes_max= 64 << 20;
+static const size_t buffer_bytes_max= 64 << 20;
 
 /* How many rows of a DELETE are removed at once, with one sync; nobody takes rows meanwhile. */
 static const size_t remove_rows_max= 4096;
 
-static rq_slice slice_of(const std::string &text)
-{
-  return {reinterpret_cast<const unsigned char *>(text.data()), text.size()};
-}
-
-/* A queue is in a folder beside the table's .frm. */
-static std::string folder_of(const char *name)
-{
-  return std::string(name) + ".queue";
-}
-
-/* Errors
-   -----------------------------------------------------------------------------------------------------------
-   */
-
-int ha_queue::fail(int code, const rq_error &error) const
-{
-  switch (code) {
-  case RQ_OK:
-    return 0;
-  case RQ_MISSING:
-    return HA_ERR_NO_SUCH_TABLE;
-  case RQ_EXISTS:
-    return HA_ERR_TABLE_EXIST;
-  case RQ_CORRUPT:
-    my_printf_error(ER_NOT_KEYFILE, "%s", MYF(0), error.text);
-    return HA_ERR_CRASHED;
-  default:
-    my_printf_error(ER_GET_ERRMSG, "Queue: %s", MYF(0), error.text);
-    return HA_ERR_INTERNAL_ERROR;
-  }
-}
-
 /* Definition
    ------------------------------------------------------------------------------------------------------- */
 
-/*
-  The folder of the queue that takes rows without tries left. One that is not there yet may come later. False
-  with an error when the user may not insert into it.
-*/
-static bool queue_grave_of(THD *thd, const TABLE *form, const ha_table_option_struct *options, std::string *folder)
-{
-  const std::string dead= options->dead ? options->dead : "";
-  if (dead.empty())
-    return true;
-  if (!options->tries) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD needs TRIES: without it a row never runs out of tries", MYF(0));
-    return false;
-  }
-  queue_opened grave;
-  const std::string db(form->s->db.str, form->s->db.length), table(form->s->table_name.str, form->s->table_name.length);
-  queue_name named(dead);
-  if (named.db.empty())
-    named.db= db;
-  if (!grave.open(thd, named, INSERT_ACL)) {
-    if (!grave.is_missing) {
-      my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' can't be used: %s", MYF(0), dead.c_str(), grave.why.c_str());
-      return false;
-    }
-    queue_warn(thd, grave.why.c_str(), grave.refused);
-  }
-  if (grave.db == db && grave.table == table) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' is the table itself; name another queue", MYF(0), dead.c_str());
-    return false;
-  }
-  char path[FN_REFLEN + 1];
-  build_table_filename(path, sizeof(path) - 8, db.c_str(), table.c_str(), ".queue", 0);
-  if (grave.queue && rq_leads_to(grave.queue, slice_of(path))) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' leads back to the table itself: its rows would be tried for ever; "
-                    "name a queue that ends elsewhere", MYF(0), dead.c_str());
-    return false;
-  }
-  *folder= grave.folder;
-  return true;
-}
-
-/* What readers can't go together with. False with an error. */
-static bool readers_fit(const ha_table_option_struct *options, bool transactional)
-{
-  if (!options->readers || !*options->readers)
-    return true;
-  auto is_set= [](const char *option) { return option && *option; };
-  const char *why= nullptr;
-  if (!options->keep)
-    why= "READERS needs KEEP: a new reader begins with the oldest row that is kept";
-  else if (transactional)
-    why= "READERS can't go with TRANSACTIONAL=1: a transaction ends a row for all, not for a reader";
-  else if (is_set(options->priority) || is_set(options->fifo))
-    why= "READERS can't go with PRIORITY or FIFO: each reader is given the rows in the order of their numbers";
-  else if (options->tries || is_set(options->backoff) || is_set(options->dead))
-    why= "READERS can't go with TRIES, BACKOFF or DEAD: tries are counted for a row, and not for each of its readers";
-  else if (is_set(options->failed) || is_set(options->why) || is_set(options->token))
-    why= "READERS can't go with FAILED, WHY or TOKEN: they show tries and leases, which readers don't have";
-  if (why)
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: %s", MYF(0), why);
-  return !why;
-}
-
-/*
-  Whether CREATE TABLE ... SELECT is refused, with an error: the server logs no statement that fills a
-  queue, so a replica would not have the table, and would stop when it is altered or dropped.
-*/
-static bool refuses_select(THD *thd)
-{
-  if (thd_sql_command(thd) != SQLCOM_CREATE_TABLE || !opt_bin_log || !(thd->variables.option_bits & OPTION_BIN_LOG) ||
-      !(thd->lex->first_select_lex()->item_list.elements || thd->lex->first_select_lex()->tvc))
-    return false;
-  my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: CREATE TABLE ... SELECT would not be in the binary log; use CREATE TABLE "
-                  "and then INSERT ... SELECT", MYF(0));
-  return true;
-}
-
 int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
-  if (refuses_select(ha_thd()))
-    return HA_ERR_UNSUPPORTED;
-  if (form->versioned()) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: rows that are taken leave no history; leave SYSTEM VERSIONING out",
-                    MYF(0));
-    return HA_ERR_UNSUPPORTED;
-  }
-#ifdef WITH_WSREP
-  /* The other members would have the table, but none of its rows. */
-  if (const THD *thd= ha_thd(); thd && thd->variables.wsrep_on) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                    "Queue: Galera does not replicate queues; after SET SESSION wsrep_on=OFF the queue is made on this member alone", MYF(0));
-    return HA_ERR_UNSUPPORTED;
-  }
-#endif
-  const bool transactional= info->transactional == HA_CHOICE_YES;
-#ifdef WITH_WSREP
-  if (transactional && WSREP_ON) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                    "Queue: a member of a Galera cluster has no transactions with queues; leave TRANSACTIONAL=1 out", MYF(0));
-    return HA_ERR_UNSUPPORTED;
-  }
-#endif
-  if (transactional && !queue_can_join(ha_thd()))
-    return HA_ERR_UNSUPPORTED;
-  const ha_table_option_struct *options= info->option_struct;
-  queue_noted noted;
-  std::string dead;
-  queue_order order;
-  if (!queue_noted_of(form, options, &noted) || !queue_order_of(ha_thd(), form, options, noted, &order) ||
-      !queue_grave_of(ha_thd(), form, options, &dead) || !readers_fit(options, transactional))
-    return HA_ERR_UNSUPPORTED;
-  uint fixed= 0;
-  std::deque<std::vector<rq_slice>> members;
-  std::vector<rq_column> columns= queue_columns(form, noted, &fixed, &members);
-  const std::string backoff= options->backoff ? options->backoff : "", readers= options->readers ? options->readers : "";
-  rq_definition definition{options->sync, transactional, queue_null_bytes(form, noted), fixed, columns.data(), columns.size(),
-                           options->tries, slice_of(backoff), slice_of(dead), noted.any(), order.due, order.priority, order.fifo, order.dedupe,
-                           options->dedupe_for * 1000, options->keep * 1000,
-                           slice_of(readers)};
-  rq_error error;
-  return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);
-}
-
-static queue_connection *known_connection(THD *thd)
-{
-  return thd ? static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton)) : nullptr;
+  return queue_create(ha_thd(), name, form, info);
 }
 
 int ha_queue::delete_table(const char *name)
 {
   rq_error error;
-  const int code= rq_drop(slice_of(folder_of(name)), &error);
-  if (queue_connection *connection= known_connection(ha_thd()))
-    queue_let_go_if_over(connection);
-  return fail(code, error);
+  const int code= rq_drop(queue_slice_of(queue_folder_of(name)), &error);
+  if (queue_connection *connection= queue_existing_connection(ha_thd()))
+    queue_end_copy_if_over(connection);
+  return queue_handler_error(code, error);
 }
 
 int ha_queue::rename_table(const char *from, const char *to)
 {
   rq_error error;
-  queue_connection *connection= known_connection(ha_thd());
-  const rq_hold *hold= connection ? connection->held_back : nullptr;
-  const int code= rq_rename(slice_of(folder_of(from)), slice_of(folder_of(to)), hold, &error);
+  queue_connection *connection= queue_existing_connection(ha_thd());
+  const rq_copy *copy= connection ? connection->alter_copy : nullptr;
+  const int code= rq_rename(queue_slice_of(queue_folder_of(from)), queue_slice_of(queue_folder_of(to)), copy, &error);
   if (connection && code)
-    queue_let_go(connection);
+    queue_end_copy(connection);
   else if (connection)
-    queue_let_go_if_over(connection);
-  return fail(code, error);
+    queue_end_copy_if_over(connection);
+  return queue_handler_error(code, error);
 }
 
 int ha_queue::truncate()
 {
   rq_error error;
-  return fail(rq_truncate(queue, &error), error);
+  return queue_handler_error(rq_truncate(queue, &error), error);
 }
 
 int ha_queue::open(const char *name, int, uint)
 {
-  noted= queue_noted();
-  if (!queue_noted_of(table, table->s->option_struct, &noted))
+  info_columns= queue_info_columns();
+  if (!queue_find_info_columns(table, table->s->option_struct, &info_columns))
     return HA_ERR_CRASHED_ON_USAGE;
   rq_error error;
-  return fail(rq_open(slice_of(folder_of(name)), &queue, &error), error);
+  return queue_handler_error(rq_open(queue_slice_of(queue_folder_of(name)), &queue, &error), error);
 }
 
 int ha_queue::close()
 {
-  end_scan();
-  resume();
+  scan.end();
+  scan.resume();
   if (queue)
     rq_release(queue);
   queue= nullptr;
@@ -257,10 +94,10 @@ int ha_queue::external_lock(THD *, int type)
 {
   if (type != F_UNLCK)
     return 0;
-  warn_of_unseen();
+  scan.warn_of_hidden_rows(ha_thd(), table);
   const int error= end_statement();
-  end_scan();
-  resume();
+  scan.end();
+  scan.resume();
   return error;
 }
 
@@ -268,11 +105,11 @@ int ha_queue::external_lock(THD *, int type)
    here. */
 int ha_queue::reset()
 {
-  resume();
+  scan.resume();
   if (ha_thd()->in_sub_stmt)
     return 0;
-  warn_of_unseen();
-  given= 0;
+  scan.warn_of_hidden_rows(ha_thd(), table);
+  scan.forget_count();
   return end_statement();
 }
 
@@ -292,34 +129,34 @@ static void tell_left_out(THD *thd, uint64_t rows)
 */
 int ha_queue::end_statement()
 {
-  gathering= deleting= false;
+  buffering= deleting= false;
   THD *thd= ha_thd();
   const bool failed= thd_current_status(thd) != 0;
   if (failed)
-    give_up();
+    discard_statement();
   int result= publish(false);
   if (!result)
     result= remove();
-  if (lasting && !failed && !result)
-    queue_note_lasting(thd);
-  lasting= false;
-  queue_connection *connection= known_connection(thd);
+  if (nontransactional && !failed && !result)
+    queue_note_nontransactional(thd);
+  nontransactional= false;
+  queue_connection *connection= queue_existing_connection(thd);
   /* An ALTER that failed will not replace the queue. */
   if (connection && failed)
-    queue_let_go(connection);
-  if (!connection || !rq_is_unsettled(connection->session))
+    queue_end_copy(connection);
+  if (!connection || !rq_has_statement_rows(connection->session))
     return result;
   rq_error error;
   uint64_t left_out= 0;
-  const int settled= fail(rq_settle(connection->session, !failed && !result, &left_out, &error), error);
+  const int settled= queue_handler_error(rq_end_statement(connection->session, !failed && !result, &left_out, &error), error);
   tell_left_out(thd, left_out);
   return result ? result : settled;
 }
 
 /* Nothing of the statement may remain. */
-void ha_queue::give_up()
+void ha_queue::discard_statement()
 {
-  doomed.clear();
+  to_delete.clear();
   if (rows.empty())
     return;
   rows.clear();
@@ -328,21 +165,13 @@ void ha_queue::give_up()
     rq_forget_origin(connection->session);
 }
 
-void ha_queue::resume()
-{
-  if (!paused)
-    return;
-  paused= false;
-  rq_resume(queue);
-}
-
 /* What there is
    ---------------------------------------------------------------------------------------------------- */
 
 int ha_queue::optimize(THD *, HA_CHECK_OPT *)
 {
   rq_error error;
-  return fail(rq_compact(queue, &error), error) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
+  return queue_handler_error(rq_compact(queue, &error), error) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }
 
 ha_rows ha_queue::records()
@@ -376,7 +205,7 @@ int ha_queue::info(uint flag)
    ----------------------------------------------------------------------------------------------------------
    */
 
-int ha_queue::publish(bool may_fail_yet)
+int ha_queue::publish(bool may_still_fail)
 {
   if (rows.empty())
     return 0;
@@ -388,15 +217,15 @@ int ha_queue::publish(bool may_fail_yet)
   int code= RQ_DISK;
   uint64_t left_out= 0;
   const bool copies= thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE;
-  if (connection && may_fail_yet)
-    code= rq_publish_unsettled(connection->session, queue, slices.data(), slices.size(), &error);
+  if (connection && may_still_fail)
+    code= rq_publish_in_statement(connection->session, queue, slices.data(), slices.size(), &error);
   else if (connection)
     code= rq_publish(connection->session, queue, slices.data(), slices.size(), copies, &left_out, &error);
   tell_left_out(ha_thd(), left_out);
   rows.clear();
   bytes= 0;
-  lasting= lasting || (!code && !copies);
-  return fail(code, error);
+  nontransactional= nontransactional || (!code && !copies);
+  return queue_handler_error(code, error);
 }
 
 /* Relayed rows arrive as one unit, however large. */
@@ -407,7 +236,7 @@ bool ha_queue::is_relayed() const
 }
 
 /* Under LOCK TABLES a trigger's table is not told that the statement has ended; only the connection knows. */
-bool ha_queue::is_told_of_end() const
+bool ha_queue::sees_statement_end() const
 {
   return ha_thd()->locked_tables_mode != LTM_PRELOCKED_UNDER_LOCK_TABLES;
 }
@@ -416,7 +245,7 @@ bool ha_queue::is_told_of_end() const
   Whether the statement can fail after its last row: in a trigger or a function it is part of another
   statement, and RETURNING is evaluated after the row is written.
 */
-bool ha_queue::may_fail_yet() const
+bool ha_queue::may_still_fail() const
 {
   THD *thd= ha_thd();
   return thd->locked_tables_mode > LTM_LOCK_TABLES || thd->in_sub_stmt ||
@@ -425,28 +254,28 @@ bool ha_queue::may_fail_yet() const
 }
 
 /* Whether the statement's changes to this queue are part of a transaction. A copy that ALTER makes is not. */
-bool ha_queue::is_within() const
+bool ha_queue::is_transactional_change() const
 {
   return is_transactional() && thd_sql_command(ha_thd()) != SQLCOM_ALTER_TABLE;
 }
 
 /* Adds a row with the transaction. */
-int ha_queue::write_within(const uchar *buf)
+int ha_queue::write_in_transaction(const uchar *buf)
 {
   queue_connection *connection= queue_connection_of(ha_thd());
   if (!connection || !queue_join(ha_thd()))
     return HA_ERR_INTERNAL_ERROR;
   std::vector<uchar> row;
-  queue_pack(table, noted, buf, row);
+  queue_pack(table, info_columns, buf, row);
   rq_error error;
-  return fail(rq_tx_publish(connection->session, queue, {row.data(), row.size()}, &error), error);
+  return queue_handler_error(rq_tx_publish(connection->session, queue, {row.data(), row.size()}, &error), error);
 }
 
 int ha_queue::write_row(const uchar *buf)
 {
-  if (is_within()) {
+  if (is_transactional_change()) {
     if (!is_relayed())
-      return write_within(buf);
+      return write_in_transaction(buf);
     /* Its origin is recorded with the row at once. */
     if (queue_in_transaction(ha_thd())) {
       my_printf_error(ER_GET_ERRMSG, "Queue: a relayed row can't be part of a transaction; insert it with autocommit", MYF(0));
@@ -457,76 +286,76 @@ int ha_queue::write_row(const uchar *buf)
   if (copies) {
     const queue_connection *connection= queue_connection_of(ha_thd());
     rq_error error;
-    if (connection && connection->held_back)
-      if (int code= rq_hold_wrote(connection->held_back, &error))
-        return fail(code, error);
+    if (connection && connection->alter_copy)
+      if (int code= rq_copy_wrote(connection->alter_copy, &error))
+        return queue_handler_error(code, error);
   }
   rows.emplace_back();
-  queue_pack(table, noted, buf, rows.back());
+  queue_pack(table, info_columns, buf, rows.back());
   bytes+= rows.back().size();
-  if (gathering && bytes < gather_bytes_max)
+  if (buffering && bytes < buffer_bytes_max)
     return 0;
-  const bool open_ended= !copies && (gathering || may_fail_yet());
+  const bool open_ended= !copies && (buffering || may_still_fail());
   /* The origin is recorded with the row and can't be taken back. */
   if (open_ended && is_relayed())
-    return is_told_of_end() ? 0 : publish(false);
+    return sees_statement_end() ? 0 : publish(false);
   return publish(open_ended);
 }
 
 int ha_queue::end_bulk_insert()
 {
-  gathering= false;
+  buffering= false;
   THD *thd= ha_thd();
   if (thd_current_status(thd)) {
-    give_up();
+    discard_statement();
     return 0;
   }
   if (thd_killed(thd)) {
     /* However the server treats the error, it must not report that the rows were inserted. */
-    give_up();
+    discard_statement();
     return my_errno= HA_ERR_ABORTED_BY_USER;
   }
   if (thd_sql_command(thd) != SQLCOM_ALTER_TABLE) {
     const queue_connection *connection= queue_connection_of(thd);
     /* Rows published before are settled with the statement, so these are too. */
-    const bool more= connection && rq_is_unsettled(connection->session);
-    if ((more || may_fail_yet()) && is_relayed() && is_told_of_end())
+    const bool more= connection && rq_has_statement_rows(connection->session);
+    if ((more || may_still_fail()) && is_relayed() && sees_statement_end())
       return 0;
-    return my_errno= publish(more || may_fail_yet());
+    return my_errno= publish(more || may_still_fail());
   }
   if (int error= publish(false))
     return my_errno= error;
   const queue_connection *connection= queue_connection_of(thd);
   rq_error error;
-  if (connection && connection->held_back)
-    return my_errno= fail(rq_hold_complete(connection->held_back, queue, &error), error);
+  if (connection && connection->alter_copy)
+    return my_errno= queue_handler_error(rq_copy_complete(connection->alter_copy, queue, &error), error);
   return 0;
 }
 
 int ha_queue::remove()
 {
-  if (doomed.empty())
+  if (to_delete.empty())
     return 0;
   rq_error error{};
   queue_connection *connection= queue_connection_of(ha_thd());
   int code= connection ? RQ_OK : RQ_DISK;
-  const bool within= is_within();
+  const bool within= is_transactional_change();
   if (within && !queue_join(ha_thd())) {
-    doomed.clear();
+    to_delete.clear();
     return HA_ERR_INTERNAL_ERROR;
   }
-  for (size_t from= 0; from < doomed.size() && code == RQ_OK; from+= remove_rows_max)
-    code= (within ? rq_tx_delete : rq_delete)(connection->session, queue, doomed.data() + from, MY_MIN(doomed.size() - from, remove_rows_max), &error);
-  doomed.clear();
-  lasting= lasting || (!code && !within);
-  return fail(code, error);
+  for (size_t from= 0; from < to_delete.size() && code == RQ_OK; from+= remove_rows_max)
+    code= (within ? rq_tx_delete : rq_delete)(connection->session, queue, to_delete.data() + from, MY_MIN(to_delete.size() - from, remove_rows_max), &error);
+  to_delete.clear();
+  nontransactional= nontransactional || (!code && !within);
+  return queue_handler_error(code, error);
 }
 
 int ha_queue::delete_row(const uchar *)
 {
-  doomed.push_back(current);
+  to_delete.push_back(scan.current());
   /* The server commits before it tells the handler of the end. */
-  const bool later= !is_within() && may_fail_yet() && is_told_of_end();
+  const bool later= !is_transactional_change() && may_still_fail() && sees_statement_end();
   return deleting || later ? 0 : remove();
 }
 
@@ -534,9 +363,9 @@ int ha_queue::end_bulk_delete()
 {
   deleting= false;
   if (thd_current_status(ha_thd()))
-    give_up();
+    discard_statement();
   else if (thd_killed(ha_thd())) {
-    give_up();
+    discard_statement();
     return my_errno= HA_ERR_ABORTED_BY_USER;
   }
   return remove();

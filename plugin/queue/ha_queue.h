@@ -8,19 +8,9 @@
 #include <vector>
 
 #include "queue_abi.h"
-#include "queue_connection.h"
-#include "queue_noted.h"
-
-/* The table options of CREATE TABLE. */
-struct ha_table_option_struct {
-  uint sync; /* RQ_SYNC_ALWAYS and so on */
-  ulonglong tries;
-  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *readers;
-  ulonglong dedupe_for, keep; /* seconds */
-};
-
-/* For how many seconds rows are left out, unless DEDUPE_FOR says otherwise. */
-static const ulonglong queue_dedupe_for= 300;
+#include "queue_info_columns.h"
+#include "queue_options.h"
+#include "queue_scan.h"
 
 /*
   ALTER TABLE copies under a lock that keeps publishers out. From 11.2 on a server can let them go on and
@@ -34,7 +24,6 @@ static const ulonglong queue_dedupe_for= 300;
 class ha_queue final : public handler {
 public:
   ha_queue(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) { ref_length= 8; }
-  ~ha_queue() override { end_scan(); }
 
   const char *table_type() const override { return "QUEUE"; }
   ulonglong table_flags() const override
@@ -73,13 +62,17 @@ public:
   int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_NOT_IMPLEMENTED; }
   ha_rows records() override;
 
-  int rnd_init(bool scan) override;
-  int rnd_next(uchar *buf) override;
-  int rnd_pos(uchar *buf, uchar *pos) override;
-  void position(const uchar *record) override;
-  int rnd_end() override;
+  int rnd_init(bool all) override { return all ? scan.begin(ha_thd(), open_table()) : 0; }
+  int rnd_next(uchar *buf) override { return scan.next(ha_thd(), open_table(), buf); }
+  int rnd_pos(uchar *buf, uchar *pos) override { return scan.read(ha_thd(), open_table(), buf, uint8korr(pos)); }
+  void position(const uchar *) override { int8store(ref, scan.current()); }
+  int rnd_end() override
+  {
+    scan.end();
+    return 0;
+  }
   int reset() override;
-  void start_bulk_insert(ha_rows rows, uint flags) override { gathering= rows != 1; }
+  void start_bulk_insert(ha_rows rows, uint flags) override { buffering= rows != 1; }
   int end_bulk_insert() override;
   int write_row(const uchar *buf) override;
   bool start_bulk_delete() override
@@ -94,40 +87,26 @@ public:
 
 private:
   bool is_transactional() const { return table_share->transactional == HA_CHOICE_YES; }
-  bool is_within() const;
+  queue_table open_table() const { return {table, queue, &info_columns}; }
+  bool is_transactional_change() const;
   int publish(bool may_fail_yet);
-  int write_within(const uchar *buf);
+  int write_in_transaction(const uchar *buf);
   int end_statement();
-  void give_up();
-  bool may_fail_yet() const;
-  bool is_told_of_end() const;
+  void discard_statement();
+  bool may_still_fail() const;
+  bool sees_statement_end() const;
   bool is_relayed() const;
-  bool copies_kept() const;
-  bool is_copied_online() const;
-  void warn_of_unseen();
   int remove();
-  int cursor_ready();
-  int hold_back();
-  void end_scan();
-  void resume();
-  int unpack(uchar *record, rq_slice row);
-  int fail(int code, const rq_error &error) const;
 
   const rq_queue *queue= nullptr;
-  rq_cursor *cursor= nullptr;
-  queue_connection *reader= nullptr; /* the connection that reads */
-  ulonglong current= 0;
-  ulonglong given= 0; /* how many rows the statement has read */
-  queue_noted noted; /* columns that are filled when a row is read */
-  bool gathering= false, deleting= false;
-  bool paused= false; /* for DELETE: the rows that it reads go to nobody before they are deleted */
-  bool copying= false; /* for ALTER: also shows rows that others own */
-  bool lasting= false; /* the statement has changed what ROLLBACK leaves as it is */
+  queue_scan scan;
+  queue_info_columns info_columns; /* columns that are filled when a row is read */
+  bool buffering= false, deleting= false;
+  bool nontransactional= false; /* the statement has changed what ROLLBACK leaves as it is */
+  /* Rows to publish. */
   std::vector<std::vector<uchar>> rows;
   size_t bytes= 0;
-  std::vector<uint64_t> doomed;
-  /* The row that the record's BLOBs point into; the cursor overwrites its own copy when it advances. */
-  std::vector<uchar> kept;
+  std::vector<uint64_t> to_delete;
 };
 
 #endif

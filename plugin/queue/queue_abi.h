@@ -207,14 +207,14 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_BACKOFF UINT64_MAX
 
 /*
+ A queue whose rows nobody takes.
+ */
+typedef struct rq_copy rq_copy;
+
+/*
  A walk over rows, and its current row.
  */
 typedef struct rq_cursor rq_cursor;
-
-/*
- A queue whose rows nobody takes.
- */
-typedef struct rq_hold rq_hold;
 
 /*
  A connection.
@@ -283,7 +283,7 @@ typedef struct {
   /*
    Fixed: offset and length; variable: how many variable columns are before it.
    */
-  uint32_t place;
+  uint32_t offset;
   uint32_t len;
   /*
    -1 for NOT NULL.
@@ -323,11 +323,11 @@ typedef struct {
   /*
    The folder of the queue for rows that have no tries left; empty for none.
    */
-  rq_slice dead;
+  rq_slice dead_letter_folder;
   /*
    Whether what is known of rows is shown.
    */
-  int noted;
+  int shows_delivery_info;
   /*
    The number of the column that says when a row is due; -1 for none.
    */
@@ -405,14 +405,14 @@ typedef struct {
   uint64_t compiles;
   uint64_t compile_hits;
   uint64_t duplicates;
-  uint64_t doubles;
+  uint64_t left_out;
   uint64_t replayed;
   uint64_t leases;
   uint64_t leases_expired;
   uint64_t leases_failed;
   uint64_t leases_refused;
   uint64_t tries_cut;
-  uint64_t buried;
+  uint64_t dead_lettered;
   /*
    How old rows were when they were given, in classes of milliseconds.
    */
@@ -510,7 +510,7 @@ typedef int (*rq_each_prepared_fn)(void *context, const rq_xid *xid);
 /*
  Tells the coordinator of transactions that it may forget those that it has asked about.
  */
-typedef void (*rq_forget_fn)(void *cookie);
+typedef void (*rq_checkpoint_done_fn)(void *cookie);
 
 /*
  What is known of a row besides.
@@ -528,7 +528,7 @@ typedef struct {
    What ends it, without its table; empty unless the statement has leased it.
    */
   rq_slice token;
-} rq_known;
+} rq_delivery_info;
 
 #ifdef __cplusplus
 extern "C" {
@@ -543,7 +543,7 @@ int rq_start(const rq_server *server, size_t files_max, rq_error *error);
 /*
  With `hold`, no row goes from one queue to another by itself until the call without it.
  */
-int rq_hold_moves(int hold);
+int rq_pause_dead_letters(int hold);
 
 /*
  Stops the engine: everything is synced and its threads have ended.
@@ -574,7 +574,7 @@ int rq_drop(rq_slice folder, rq_error *error);
 /*
  Moves a queue to another folder. `hold` is null, or that of the queue that a changed copy replaces.
  */
-int rq_rename(rq_slice from, rq_slice to, const rq_hold *hold, rq_error *error);
+int rq_rename(rq_slice from, rq_slice to, const rq_copy *hold, rq_error *error);
 
 /*
  Opens a queue; `rq_release` releases it.
@@ -589,7 +589,7 @@ int rq_keeps_reasons(const rq_queue *queue);
 /*
  Whether rows that have no tries left could not be moved to where they should go; then the text is why.
  */
-int rq_unburied(const rq_queue *queue, rq_error *why);
+int rq_dead_letter_error(const rq_queue *queue, rq_error *why);
 
 /*
  Releases a queue.
@@ -624,45 +624,45 @@ int rq_pause(const rq_queue *queue, rq_error *error);
 void rq_resume(const rq_queue *queue);
 
 /*
- Lets nobody take a row until `rq_let_go`, which may come after `rq_release`. Until then `rq_open` waits
+ Lets nobody take a row until `rq_copy_end`, which may come after `rq_release`. Until then `rq_open` waits
  when it finds no queue in this folder, because the successor is about to come. Read rows with
- `rq_hold_scan` and note each with `rq_hold_read`; call `rq_hold_wrote` for each that goes to the copy.
+ `rq_copy_scan` and note each with `rq_copy_read`; call `rq_copy_wrote` for each that goes to the copy.
  When `rq_rename` then moves the copy here, owners find their rows in it.
  */
-int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
+int rq_copy_begin(const rq_queue *queue, rq_copy **hold, rq_error *error);
 
 /*
  Begins a walk over all rows of a queue that is held back; with `kept` also over those that were ended and
  are kept, which a copy that is no queue must not have.
  */
-int rq_hold_scan(const rq_hold *hold, int kept, rq_cursor **cursor);
+int rq_copy_scan(const rq_copy *hold, int kept, rq_cursor **cursor);
 
 /*
  Notes that a row was read to be copied.
  */
-void rq_hold_read(rq_hold *hold);
+void rq_copy_read(rq_copy *hold);
 
 /*
  Notes that the copy is complete. From now on a crash may leave the server with either of the two: a row
  that is ended in one is ended in the other.
  */
-int rq_hold_complete(rq_hold *hold, const rq_queue *copy, rq_error *error);
+int rq_copy_complete(rq_copy *hold, const rq_queue *copy, rq_error *error);
 
 /*
  Notes that the last row that was read goes to the copy. It is an error when another row goes there: owners
  would lose theirs.
  */
-int rq_hold_wrote(rq_hold *hold, rq_error *error);
+int rq_copy_wrote(rq_copy *hold, rq_error *error);
 
 /*
  Whether the queue that is held back is not there any more: it was dropped, or its copy has its place.
  */
-int rq_hold_is_over(const rq_hold *hold);
+int rq_copy_is_over(const rq_copy *hold);
 
 /*
- Ends `rq_hold_back`.
+ Ends `rq_copy_begin`.
  */
-void rq_let_go(rq_hold *hold);
+void rq_copy_end(rq_copy *hold);
 
 /*
  What is in a queue.
@@ -790,24 +790,24 @@ void rq_forget_origin(rq_session *session);
 int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, int copied, uint64_t *left_out, rq_error *error);
 
 /*
- Adds rows for a statement that may still fail: nobody sees or takes them until `rq_settle`.
+ Adds rows for a statement that may still fail: nobody sees or takes them until `rq_end_statement`.
  */
-int rq_publish_unsettled(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
+int rq_publish_in_statement(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
 
 /*
- Whether the connection has rows from `rq_publish_unsettled`.
+ Whether the connection has rows from `rq_publish_in_statement`.
  */
-int rq_is_unsettled(const rq_session *session);
+int rq_has_statement_rows(const rq_session *session);
 
 /*
- Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted;
+ Lets others take the rows from `rq_publish_in_statement`, but for doubles, which are left out and counted;
  or, without `keep`, removes them.
  */
-int rq_settle(rq_session *session, int keep, uint64_t *left_out, rq_error *error);
+int rq_end_statement(rq_session *session, int keep, uint64_t *left_out, rq_error *error);
 
 /*
  Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the
- transaction where the queue takes part in transactions; `rq_tx_took` then makes the taken rows a part.
+ transaction where the queue takes part in transactions; `rq_tx_add_taken` then makes the taken rows a part.
  `timeout_ms` below 0: for ever. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
  on, `taken` the index of the target.
  */
@@ -906,7 +906,7 @@ int rq_tx_end(rq_session *session, rq_error *error);
  Makes the rows that the connection has just taken a part of the transaction, if their queue takes part in
  transactions.
  */
-int rq_tx_took(rq_session *session, rq_error *error);
+int rq_tx_add_taken(rq_session *session, rq_error *error);
 
 /*
  A statement of the transaction has ended; without `keep`, what it did is undone. With `died`, because its
@@ -936,9 +936,9 @@ void rq_tx_release(rq_session *session, uint64_t savepoint);
 int rq_tx_begin_prepare(rq_session *session, const rq_xid *xid, rq_error *error);
 
 /*
- The coordinator has committed the transaction, and remembers that until `rq_ask_to_forget` is answered.
+ The coordinator has committed the transaction, and remembers that until `rq_request_checkpoint` is answered.
  */
-void rq_tx_remembered(rq_session *session);
+void rq_tx_commit_ordered(rq_session *session);
 
 /*
  Makes the transaction durable, so that it can be committed or rolled back also after a crash. After an
@@ -971,13 +971,13 @@ int rq_decide(const rq_xid *xid, int commit, rq_error *error);
 /*
  Makes the commits that the coordinator remembers durable, but for those that are under way.
  */
-int rq_sync_remembered(rq_error *error);
+int rq_sync_commits(rq_error *error);
 
 /*
  The coordinator asks whether it may forget what is in order by now. `forget` is called with the cookie
  when it may: before this returns, or later by any thread.
  */
-void rq_ask_to_forget(rq_forget_fn forget, void *cookie);
+void rq_request_checkpoint(rq_checkpoint_done_fn forget, void *cookie);
 
 /*
  The next row. It belongs to the cursor until its next use.
@@ -993,7 +993,7 @@ int rq_read(rq_cursor *cursor, uint64_t id, rq_slice *row, rq_error *error);
  What is known of the last row besides, in queues that were made with `noted`. The texts belong to the
  cursor until its next use.
  */
-int rq_last_known(rq_cursor *cursor, rq_known *known);
+int rq_last_delivery_info(rq_cursor *cursor, rq_delivery_info *known);
 
 /*
  Ends a walk.

@@ -184,7 +184,7 @@ bool queue_is_read_only(THD *thd)
   return true;
 }
 
-int queue_still_there(void *context)
+int queue_client_is_alive(void *context)
 {
   THD *thd= static_cast<THD *>(context);
   return !thd_killed(thd) && thd_is_connected(thd);
@@ -209,6 +209,12 @@ bool queue_tables::open(THD *thd, const UDF_ARGS *args, uint first, uint count)
   return true;
 }
 
+/* Whether the function takes or leases rows. */
+static bool takes_rows(const char *name)
+{
+  return !strncmp(name, "queue_wait", 10) || !strncmp(name, "queue_lease", 11);
+}
+
 my_bool queue_begin_call(UDF_INIT *init, const UDF_ARGS *args, char *message, const char *name, uint at_least,
                          uint at_most)
 {
@@ -217,21 +223,39 @@ my_bool queue_begin_call(UDF_INIT *init, const UDF_ARGS *args, char *message, co
     snprintf(message, MYSQL_ERRMSG_SIZE, "%u arguments; it takes %u%s", args->arg_count, at_least, most.c_str());
     return 1;
   }
+  /* DO drops the errors of what it evaluates. So what would fail is refused before anything is taken. */
+  THD *thd= _current_thd();
+  queue_connection *connection= thd_sql_command(thd) == SQLCOM_DO && takes_rows(name) ? queue_connection_of(thd) : nullptr;
+  if (connection && connection->do_call) {
+    snprintf(message, MYSQL_ERRMSG_SIZE, "DO can take rows only once; name all tables in one call, or use two statements");
+    return 1;
+  }
   init->maybe_null= 1;
   init->max_length= 1024;
   init->ptr= reinterpret_cast<char *>(new (std::nothrow) Call(name, args));
+  if (connection)
+    connection->do_call= init->ptr;
   return !init->ptr;
 }
 
 void queue_end_call(UDF_INIT *init)
 {
-  delete reinterpret_cast<Call *>(init->ptr);
+  const Call *call= reinterpret_cast<Call *>(init->ptr);
+  if (queue_connection *connection= queue_existing_connection(_current_thd())) {
+    if (connection->taking_call == call)
+      connection->taking_call= nullptr;
+    if (connection->leasing_call == call)
+      connection->leasing_call= nullptr;
+    if (connection->do_call == call)
+      connection->do_call= nullptr;
+  }
+  delete call;
   init->ptr= nullptr;
 }
 
 /* Whether the statement shows how another one would run, or ran: nobody sees the rows that it takes. True
    with a warning. */
-static bool only_explains(THD *thd, const Call *call)
+static bool is_explain(THD *thd, const Call *call)
 {
   if (!thd->lex->describe && !thd->lex->analyze_stmt)
     return false;
@@ -245,8 +269,8 @@ Call *queue_result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(TH
   if (!call->done) {
     call->done= true;
     THD *thd= _current_thd();
-    const bool may= !only_explains(thd, call) && call->is_constant(args) &&
-                    !queue_is_logged_as_text(thd, (std::string(call->name) + "()").c_str());
+    const bool may= !is_explain(thd, call) && call->is_constant(args) &&
+                    !queue_is_logged_as_statement(thd, (std::string(call->name) + "()").c_str());
     call->value= may ? evaluate(thd, call, args) : call->null();
   }
   return call;

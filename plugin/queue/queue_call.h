@@ -65,7 +65,7 @@ bool queue_timeout_of(THD *thd, const Call *call, const UDF_ARGS *args, bool tim
 bool queue_is_read_only(THD *thd);
 
 /* For a wait: whether it goes on; `context` is the THD. */
-int queue_still_there(void *context);
+int queue_client_is_alive(void *context);
 
 /* The tables that arguments name, each with a condition after a colon. */
 struct queue_tables {

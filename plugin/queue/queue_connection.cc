@@ -117,7 +117,7 @@ static bool outer_changes_rows(THD *thd)
   return false;
 }
 
-bool queue_is_logged_as_text(THD *thd, const char *what)
+bool queue_is_logged_as_statement(THD *thd, const char *what)
 {
   if (thd->is_current_stmt_binlog_format_row())
     return false;
@@ -165,6 +165,11 @@ queue_connection *queue_connection_of(THD *thd)
   return after_reset(thd, connection);
 }
 
+queue_connection *queue_existing_connection(THD *thd)
+{
+  return thd && queue_hton ? static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton)) : nullptr;
+}
+
 bool queue_is_undelivered(THD *thd)
 {
   const enum_server_command command= thd->get_command();
@@ -173,17 +178,17 @@ bool queue_is_undelivered(THD *thd)
   return thd->killed >= KILL_CONNECTION || thd->net.error;
 }
 
-void queue_let_go(queue_connection *connection)
+void queue_end_copy(queue_connection *connection)
 {
-  if (connection->held_back)
-    rq_let_go(connection->held_back);
-  connection->held_back= nullptr;
+  if (connection->alter_copy)
+    rq_copy_end(connection->alter_copy);
+  connection->alter_copy= nullptr;
 }
 
-void queue_let_go_if_over(queue_connection *connection)
+void queue_end_copy_if_over(queue_connection *connection)
 {
-  if (connection->held_back && rq_hold_is_over(connection->held_back))
-    queue_let_go(connection);
+  if (connection->alter_copy && rq_copy_is_over(connection->alter_copy))
+    queue_end_copy(connection);
 }
 
 /*
@@ -194,19 +199,19 @@ void queue_let_go_if_over(queue_connection *connection)
 */
 static void give_back_taken(THD *thd, queue_connection *connection, bool failed)
 {
-  if (!connection->taken || thd->in_sub_stmt)
+  if (!connection->taken_by || thd->in_sub_stmt)
     return;
   rq_error error;
-  if (failed && (!thd->spcont || connection->taken == thd->query_id || connection->taken == queue_taken_inside)) {
+  if (failed && (!thd->spcont || connection->taken_by == thd->query_id || connection->taken_by == queue_taken_inside)) {
     auto *give_back= queue_is_undelivered(thd) ? rq_fail : rq_abort;
     if (rq_is_owner(connection->session) && give_back(connection->session, &error))
       sql_print_error("Queue: %s", error.text);
-    connection->taken= 0;
+    connection->taken_by= 0;
   }
   if (!thd->spcont)
-    connection->taken= 0;
-  else if (connection->taken == queue_taken_inside)
-    connection->taken= queue_taken_before;
+    connection->taken_by= 0;
+  else if (connection->taken_by == queue_taken_inside)
+    connection->taken_by= queue_taken_before;
 }
 
 /*
@@ -221,14 +226,17 @@ void queue_command_ended(THD *thd, unsigned int, const void *data)
   auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
   if (connection) {
     const bool failed= event->general_error_code != 0;
+    /* The arguments of a CALL live as long as the procedure runs, but its client was told what it took. */
+    if (!thd->in_sub_stmt)
+      connection->taking_call= connection->leasing_call= connection->do_call= nullptr;
     give_back_taken(thd, connection, failed);
     /* Ends what the handler was not told about: a statement on a trigger's table under LOCK TABLES. */
     rq_error error;
     uint64_t left_out;
-    if (!thd->in_sub_stmt && rq_is_unsettled(connection->session) && rq_settle(connection->session, !failed, &left_out, &error))
+    if (!thd->in_sub_stmt && rq_has_statement_rows(connection->session) && rq_end_statement(connection->session, !failed, &left_out, &error))
       sql_print_error("Queue: %s", error.text);
     after_reset(thd, connection);
-    queue_let_go(connection);
+    queue_end_copy(connection);
     rq_peek_end(connection->session);
     /* Nobody was told of what a failed statement has leased. */
     if (!thd->in_sub_stmt && rq_leased_end(connection->session, !failed, queue_is_undelivered(thd), &error))
@@ -241,7 +249,7 @@ int queue_close_connection(QUEUE_HTON THD *thd)
   auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
   if (connection) {
     thd_set_ha_data(thd, queue_hton, nullptr);
-    queue_let_go(connection);
+    queue_end_copy(connection);
     /* The server, which ends connections when it stops, is not to blame for the rows. */
     rq_session_free(connection->session, connection->interrupter, !abort_loop);
     delete connection;

@@ -21,32 +21,40 @@ extern handlerton *queue_hton;
 struct queue_connection {
   rq_session *session;
   rq_interrupter *interrupter;
-  /* How many walks over rows the statement has begun. */
-  uint reading;
+  /* How many scans of queues are open. */
+  uint open_scans;
   /* The last result of queue_peek(). */
-  longlong peeked;
-  /* The number of the statement that last took rows; 0 once the command that contained it is over. */
-  query_id_t taken;
-  /* The same, also for a statement inside of another one, and never reset. */
-  query_id_t waited;
-  /* The number of the statement that last leased rows, and their table as tokens name it. */
-  query_id_t leased;
+  longlong peek_end;
+  /* The id of the statement that last took rows, or one of the values below; 0 once the command that contained
+     it has ended. */
+  query_id_t taken_by;
+  /* The id of the statement that last took rows, also inside a function or a trigger; never reset. */
+  query_id_t waited_in;
+  /* The call that took rows, and the one that leased rows, while their statements run. */
+  const void *taking_call, *leasing_call;
+  /* The call that takes or leases rows in a DO, while that runs. */
+  const void *do_call;
+  /* The id of the statement that last leased rows, and their table as tokens name it. */
+  query_id_t leased_in;
   std::string leased_from;
-  /* The tokens that were not good when a function last used some, with commas between them. */
-  std::string stale;
-  /* How many rows the last wait or lease took, and from which table; 0 once somebody was told of them. */
-  uint64_t got;
-  std::string got_from;
-  /* A queue whose rows nobody takes until the statement has ended. */
-  rq_hold *held_back;
+  /* The stale tokens among those that a function last used, with commas between them. */
+  std::string stale_tokens;
+  /* How many rows the last wait or lease took, and from which table; 0 once the client was told of them. */
+  uint64_t rows_taken;
+  std::string taken_from;
+  /* The copy that ALTER TABLE makes: nobody takes rows from its queue until the statement has ended. */
+  rq_copy *alter_copy;
 };
 
-/* Values of `taken`: taken by the statement that calls a function; taken by an earlier statement of a CALL
-   that is not over. */
+/* Values of `taken_by`: taken inside a function that the statement calls; taken by an earlier statement of a
+   CALL that has not ended. */
 static const query_id_t queue_taken_inside= ~static_cast<query_id_t>(0), queue_taken_before= queue_taken_inside - 1;
 
 /* The state of a session's connection, made at the first call; null without memory or without the engine. */
 queue_connection *queue_connection_of(THD *thd);
+
+/* The same, if it was made already. */
+queue_connection *queue_existing_connection(THD *thd);
 
 /* Notes that the connection has waited: it sees only its own rows. */
 void queue_mark_owner(THD *thd);
@@ -64,7 +72,7 @@ bool queue_json_strings(THD *thd);
   Whether a replica would run `what` on its own queues, or wait in them: true with an error. Where the server
   can, it logs such a statement by rows.
 */
-bool queue_is_logged_as_text(THD *thd, const char *what);
+bool queue_is_logged_as_statement(THD *thd, const char *what);
 
 /*
   Whether nobody got what the statement took: its result could not be sent, or its connection is being ended.
@@ -73,11 +81,11 @@ bool queue_is_logged_as_text(THD *thd, const char *what);
 */
 bool queue_is_undelivered(THD *thd);
 
-/* Ends the hold on the queue that the connection held back, so that others take from it again. */
-void queue_let_go(queue_connection *connection);
+/* Ends the copy that the connection makes for ALTER TABLE: others take from the queue again. */
+void queue_end_copy(queue_connection *connection);
 
-/* The same, once the queue is not there any more: ALTER has dropped it, or its copy has its place. */
-void queue_let_go_if_over(queue_connection *connection);
+/* The same, once the queue is gone: ALTER has dropped it, or its copy has replaced it. */
+void queue_end_copy_if_over(queue_connection *connection);
 
 /* The option --queue-fault, for tests: a row with this text makes the engine fail inside. Empty when it is
    not given. */

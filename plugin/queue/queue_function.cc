@@ -15,6 +15,7 @@
 #include "queue_connection.h"
 #include "queue_function.h"
 #include "queue_opened.h"
+#include "queue_recovery.h"
 #include "queue_transaction.h"
 
 queue_calls queue_called;
@@ -44,7 +45,7 @@ static bool end_owned(THD *thd, queue_connection *mine, bool within)
   if (within && (!lock_owned(thd, mine) || !queue_join(thd)))
     return true;
   if (!within && rq_owned_row(mine->session))
-    queue_note_lasting(thd);
+    queue_note_nontransactional(thd);
   rq_error error;
   const int code= (within ? rq_tx_end : rq_end)(mine->session, &error);
   if (code)
@@ -84,20 +85,21 @@ static bool begin_within(THD *thd, queue_connection *mine, const queue_tables &t
 }
 
 /* Notes what a wait has taken. False with an error. */
-static bool note_taken(THD *thd, queue_connection *mine, const queue_opened &table, bool within)
+static bool note_taken(THD *thd, const Call *call, queue_connection *mine, const queue_opened &table, bool within)
 {
-  mine->taken= thd->in_sub_stmt ? queue_taken_inside : thd->query_id;
-  mine->waited= thd->query_id;
-  mine->got= rq_count(mine->session, table.queue);
-  mine->got_from= table.name;
+  mine->taking_call= call;
+  mine->taken_by= thd->in_sub_stmt ? queue_taken_inside : thd->query_id;
+  mine->waited_in= thd->query_id;
+  mine->rows_taken= rq_count(mine->session, table.queue);
+  mine->taken_from= table.name;
   if (!within || !rq_is_transactional(table.queue))
-    queue_note_lasting(thd);
+    queue_note_nontransactional(thd);
   rq_error error;
   if (!within)
     return true;
   if (!lock_owned(thd, mine))
     return false;
-  const int code= rq_tx_took(mine->session, &error);
+  const int code= rq_tx_add_taken(mine->session, &error);
   if (code)
     queue_raise(error);
   return !code;
@@ -114,10 +116,10 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const que
   if (within && !begin_within(thd, mine, tables))
     return call->null();
   if (rq_owned_row(mine->session) && !rq_owns_transactional(mine->session))
-    queue_note_lasting(thd);
+    queue_note_nontransactional(thd);
   const char *before= thd_proc_info(thd, "Waiting in queue_wait");
   thd_wait_begin(thd, THD_WAIT_SLEEP);
-  const int code= rq_wait(mine->session, tables.targets.data(), tables.targets.size(), rows_max, within, timeout_ms, queue_still_there,
+  const int code= rq_wait(mine->session, tables.targets.data(), tables.targets.size(), rows_max, within, timeout_ms, queue_client_is_alive,
                           thd, &outcome, &target, &error);
   thd_wait_end(thd);
   thd_proc_info(thd, before);
@@ -134,7 +136,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const que
     return call->null();
   }
   queue_mark_owner(thd);
-  if (outcome == RQ_TAKEN && !note_taken(thd, mine, tables.opened[target], within))
+  if (outcome == RQ_TAKEN && !note_taken(thd, call, mine, tables.opened[target], within))
     return call->null();
   if (outcome == RQ_TAKEN && snapshot)
     queue_warn_of_snapshot(thd);
@@ -143,16 +145,30 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const que
   return outcome == RQ_TAKEN ? static_cast<longlong>(target) + 1 : 0;
 }
 
+/*
+  Whether a wait would end rows that this statement has taken and whose content nobody may have read: by a call
+  beside this one, by the statement that called the function or fired the trigger which waits now, or inside a
+  function that it called before. Within a function each statement sees what it takes.
+*/
+static bool has_unseen_rows(THD *thd, queue_connection *mine)
+{
+  if (mine->waited_in == thd->query_id)
+    return true;
+  if (thd->in_sub_stmt)
+    return mine->taking_call;
+  return !thd->spcont && mine->taken_by == queue_taken_inside && rq_owned_row(mine->session);
+}
+
 /* Waits on the tables from argument `first` on; with several arguments the last one is the time. */
 static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, size_t rows_max)
 {
   queue_connection *mine= queue_connection_of(thd);
   if (!mine || queue_is_read_only(thd))
     return call->null();
-  if (mine->reading)
+  if (mine->open_scans)
     return call->refuse(thd, QUEUE_ER_AFTER_READING,
                         "queue_wait() after rows of a queue were read; it belongs in WHERE, or in a statement of its own");
-  if (mine->waited == thd->query_id) {
+  if (has_unseen_rows(thd, mine)) {
     my_printf_error(QUEUE_ER_TWICE, "Queue: this statement has taken rows already, and a second wait would end them unseen; name "
                     "all tables in one %s(), or wait in two statements", MYF(0), call->name);
     return call->null();
@@ -283,16 +299,16 @@ static longlong evaluate_queue_peek(THD *thd, Call *call, const UDF_ARGS *args)
   queue_connection *mine= queue_connection_of(thd);
   if (!mine)
     return call->null();
-  if (mine->reading)
-    return mine->peeked;
+  if (mine->open_scans)
+    return mine->peek_end;
   queue_opened table;
   longlong from;
   if (!table.open(thd, queue_text_of(thd, args, 0), SELECT_ACL))
     return call->refuse(thd, table);
   if (!queue_whole_of(thd, call, args, 1, &from))
     return call->null();
-  mine->peeked= static_cast<longlong>(rq_peek(mine->session, table.queue, from < 0 ? 0 : static_cast<uint64_t>(from)));
-  return mine->peeked;
+  mine->peek_end= static_cast<longlong>(rq_peek(mine->session, table.queue, from < 0 ? 0 : static_cast<uint64_t>(from)));
+  return mine->peek_end;
 }
 
 static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *args)

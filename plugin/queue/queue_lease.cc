@@ -73,11 +73,12 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
   queue_connection *mine= queue_connection_of(thd);
   if (!mine || queue_is_read_only(thd))
     return call->null();
-  if (mine->reading)
+  if (mine->open_scans)
     return call->refuse(thd, QUEUE_ER_AFTER_READING,
                         "rows can't be leased after rows of a queue were read; queue_lease() belongs in WHERE, or in a "
                         "statement of its own");
-  if (mine->leased == thd->query_id && (!json || mine->got)) {
+  const bool again= mine->leased_in == thd->query_id || (thd->in_sub_stmt && mine->leasing_call);
+  if (again && (!json || mine->rows_taken)) {
     my_printf_error(QUEUE_ER_TWICE, "Queue: this statement has taken rows already, and would not show those of a second %s(); name all "
                     "tables in one, or use two statements", MYF(0), call->name);
     return call->null();
@@ -106,7 +107,7 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
   const char *before= thd_proc_info(thd, "Waiting in queue_lease");
   thd_wait_begin(thd, THD_WAIT_SLEEP);
   const int code= rq_lease(mine->session, tables.targets.data(), tables.targets.size(), static_cast<size_t>(rows), lease_ms,
-                           timeout_ms, queue_still_there, thd, &outcome, &target, &error);
+                           timeout_ms, queue_client_is_alive, thd, &outcome, &target, &error);
   thd_wait_end(thd);
   thd_proc_info(thd, before);
   if (code == RQ_CONDITION)
@@ -123,10 +124,11 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
       return 0;
     if (snapshot)
       queue_warn_of_snapshot(thd);
-    mine->leased= thd->query_id;
+    mine->leased_in= thd->query_id;
+    mine->leasing_call= call;
     mine->leased_from= tables.opened[target].name;
-    mine->got= json ? 0 : rq_leased_rows(mine->session);
-    mine->got_from= mine->leased_from;
+    mine->rows_taken= json ? 0 : rq_leased_rows(mine->session);
+    mine->taken_from= mine->leased_from;
     *shown= {mine->leased_from, tables.opened[target].may_read(thd, std::string())};
     return static_cast<longlong>(target) + 1;
   }
@@ -185,9 +187,9 @@ static longlong evaluate_queue_token(THD *thd, Call *call, const UDF_ARGS *)
 static longlong evaluate_queue_stale(THD *thd, Call *call, const UDF_ARGS *)
 {
   const queue_connection *mine= queue_connection_of(thd);
-  if (!mine || mine->stale.empty())
+  if (!mine || mine->stale_tokens.empty())
     return call->null();
-  call->text= mine->stale;
+  call->text= mine->stale_tokens;
   return 1;
 }
 
@@ -231,7 +233,7 @@ static uint note_stale(queue_connection *mine, const std::string &table, const s
     const size_t comma= MY_MIN(tokens.find(',', from), tokens.size());
     if (comma > from) {
       count++;
-      mine->stale+= (mine->stale.empty() ? "" : ",") + (table.empty() ? table : table + ":") + tokens.substr(from, comma - from);
+      mine->stale_tokens+= (mine->stale_tokens.empty() ? "" : ",") + (table.empty() ? table : table + ":") + tokens.substr(from, comma - from);
     }
     from= comma + 1;
   }
@@ -245,7 +247,7 @@ static void warn_after_nack(THD *thd, const queue_opened &table, bool reason)
   if (reason && !rq_keeps_reasons(table.queue))
     queue_warn(thd, (table.name + " keeps no reasons: it has none of the options TRIES, BACKOFF, FAILED, WHY and TOKEN").c_str(),
                QUEUE_WARN_NO_REASONS);
-  if (rq_unburied(table.queue, &why))
+  if (rq_dead_letter_error(table.queue, &why))
     queue_warn(thd, ("rows of " + table.name + " that have no tries left stay in it and are given to nobody: " + why.text).c_str(),
                QUEUE_WARN_STUCK);
 }
@@ -259,7 +261,7 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
   if (!mine || queue_is_read_only(thd))
     return call->null();
   std::vector<Tokens> all;
-  mine->stale.clear();
+  mine->stale_tokens.clear();
   uint count= 0, refused= 0;
   for (uint at= 0; at < end; at++)
     split(queue_text_of(thd, args, at), &all);
@@ -293,7 +295,7 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
     const uint bad= note_stale(mine, of.table, std::string(reinterpret_cast<const char *>(stale.bytes), stale.len));
     refused+= bad;
     if (what == RQ_ACK && bad < some && !within)
-      queue_note_lasting(thd);
+      queue_note_nontransactional(thd);
     if (what == RQ_NACK && bad < some)
       warn_after_nack(thd, table, !why.empty());
   }

@@ -10,17 +10,17 @@
 #include "field.h"
 #include "handler.h"
 
-#include "ha_queue.h"
+#include "queue_options.h"
 #include "queue_opened.h"
 #include "queue_order.h"
 #include "queue_row.h"
 
 /* The number of a column among those that are stored. */
-static int number_of(const TABLE *table, const queue_noted &noted, const Field *field)
+static int number_of(const TABLE *table, const queue_info_columns &info_columns, const Field *field)
 {
   int number= 0;
   for (Field **at= table->field; *at != field; at++)
-    number+= !noted.has(*at);
+    number+= !info_columns.has(*at);
   return number;
 }
 
@@ -55,24 +55,24 @@ static bool is_compared_by_bytes(const Field *field)
 }
 
 /* The number of the column whose bytes are the key of an option; -1 for none. False with an error. */
-static bool key_of(const TABLE *table, const char *option, const char *name, const queue_noted &noted, int *number)
+static bool key_of(const TABLE *table, const char *option, const char *name, const queue_info_columns &info_columns, int *number)
 {
   const Field *field;
   if (!queue_find_column(table, option, name, &field))
     return false;
   if (!field)
     return true;
-  if (noted.has(field) || !is_compared_by_bytes(field)) {
+  if (info_columns.has(field) || !is_compared_by_bytes(field)) {
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                     "Queue: column '%s' can't be the key of %s: keys are compared byte by byte, so it must be an integer, a DECIMAL, a time, an ENUM, a UUID, "
                     "an INET6, binary, or text with a collation that ends in _bin, and not one that is filled when a row is read", MYF(0), name, option);
     return false;
   }
-  *number= number_of(table, noted, field);
+  *number= number_of(table, info_columns, field);
   return true;
 }
 
-bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_noted &noted,
+bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_info_columns &info_columns,
                     queue_order *order)
 {
   const Field *due, *priority;
@@ -80,7 +80,7 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     return false;
   if (due) {
     const uint32_t kind= queue_kind_of(due);
-    if (noted.has(due) || (kind != RQ_INTEGER && kind != RQ_TIMESTAMP && kind != RQ_DATETIME)) {
+    if (info_columns.has(due) || (kind != RQ_INTEGER && kind != RQ_TIMESTAMP && kind != RQ_DATETIME)) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                       "Queue: column '%s' can't say when a row is due: it must be an integer (seconds since 1970), a TIMESTAMP or a DATETIME, "
                       "and not one that is filled when a row is read", MYF(0), options->due);
@@ -89,19 +89,19 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     if (kind == RQ_DATETIME)
       queue_warn(thd, (std::string("column '") + options->due + "' has no time zone, and DUE reads it as UTC: fill it with "
                        "UTC_TIMESTAMP() + INTERVAL ..., or make it a TIMESTAMP").c_str());
-    order->due= number_of(table, noted, due);
+    order->due= number_of(table, info_columns, due);
   }
   if (priority) {
-    if (noted.has(priority) || queue_kind_of(priority) != RQ_INTEGER) {
+    if (info_columns.has(priority) || queue_kind_of(priority) != RQ_INTEGER) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                       "Queue: column '%s' can't say which rows come first: it must be an integer, and not one that is filled when a row is read", MYF(0), options->priority);
       return false;
     }
-    order->priority= number_of(table, noted, priority);
+    order->priority= number_of(table, info_columns, priority);
   }
   if (options->dedupe_for != queue_dedupe_for && !(options->dedupe && *options->dedupe)) {
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEDUPE_FOR needs DEDUPE: without it no row is left out", MYF(0));
     return false;
   }
-  return key_of(table, "FIFO", options->fifo, noted, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, noted, &order->dedupe);
+  return key_of(table, "FIFO", options->fifo, info_columns, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, info_columns, &order->dedupe);
 }

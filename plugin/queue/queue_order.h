@@ -3,7 +3,7 @@
 #ifndef QUEUE_ORDER_H
 #define QUEUE_ORDER_H
 
-#include "queue_noted.h"
+#include "queue_info_columns.h"
 
 /* Which columns these are, by their numbers among those that are stored; -1 for none. */
 struct queue_order {
@@ -11,7 +11,7 @@ struct queue_order {
 };
 
 /* The columns that the options name. False with an error when one is not there or can't decide that. */
-bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_noted &noted,
+bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *options, const queue_info_columns &info_columns,
                     queue_order *order);
 
 #endif

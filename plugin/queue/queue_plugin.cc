@@ -13,6 +13,7 @@
 
 #include "ha_queue.h"
 #include "queue_function.h"
+#include "queue_recovery.h"
 #include "queue_schema.h"
 #include "queue_transaction.h"
 
@@ -88,14 +89,14 @@ static const Shown shown_waiting[]= {
     {"compile", &rq_status::compiles},
     {"compile_cachehit", &rq_status::compile_hits},
     {"duplicates", &rq_status::duplicates},
-    {"left_out", &rq_status::doubles},
+    {"left_out", &rq_status::left_out},
     {"replayed", &rq_status::replayed},
     {"leases", &rq_status::leases},
     {"leases_expired", &rq_status::leases_expired},
     {"leases_failed", &rq_status::leases_failed},
     {"leases_refused", &rq_status::leases_refused},
     {"tries_cut", &rq_status::tries_cut},
-    {"buried", &rq_status::buried}};
+    {"buried", &rq_status::dead_lettered}};
 
 /* All but the time of the oldest row, which has no meaning for several queues together. */
 static_assert(sizeof(rq_status) == sizeof(uint64_t) * (1 + array_elements(shown_queues) + array_elements(shown_log) +
@@ -217,12 +218,12 @@ static void tell_log(rq_slice text)
    could be in none of the copies. */
 static void queue_prepare_for_backup()
 {
-  rq_hold_moves(1);
+  rq_pause_dead_letters(1);
 }
 
 static void queue_end_backup()
 {
-  rq_hold_moves(0);
+  rq_pause_dead_letters(0);
 }
 
 static int queue_init(void *plugin)
@@ -239,6 +240,7 @@ static int queue_init(void *plugin)
   queue_hton->prepare_for_backup= queue_prepare_for_backup;
   queue_hton->end_backup= queue_end_backup;
   queue_set_transactions(queue_hton);
+  queue_set_recovery(queue_hton);
   const char *fault= queue_fault();
   const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, tell_log, server_equal, server_encode,
                             server_like, server_decode};
@@ -253,7 +255,7 @@ static int queue_init(void *plugin)
     sql_print_error("Queue: %s", error.text);
     return code;
   }
-  if (queue_start_transactions())
+  if (queue_recover_decided())
     return 0;
   sql_print_error("Queue: what was committed before a crash can't be written. Start the server again when that is mended, "
                   "as when the disk has room again");

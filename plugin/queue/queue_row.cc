@@ -102,53 +102,53 @@ uint32_t queue_kind_of(const Field *field)
   The number of the first NULL bit in a row. It and those that follow are as the server numbers them in a table
   without the columns that are noted: there one bit comes before them if all columns have a fixed length.
 */
-static uint first_null_bit(const TABLE *table, const queue_noted &noted)
+static uint first_null_bit(const TABLE *table, const queue_info_columns &info_columns)
 {
   for (Field **at= table->field; *at; at++)
-    if (is_variable(*at) && !noted.has(*at))
+    if (is_variable(*at) && !info_columns.has(*at))
       return 0;
   return 1;
 }
 
-uint queue_null_bytes(const TABLE *table, const queue_noted &noted)
+uint queue_null_bytes(const TABLE *table, const queue_info_columns &info_columns)
 {
-  if (!noted.any())
+  if (!info_columns.any())
     return table->s->null_bytes;
-  uint bits= first_null_bit(table, noted);
+  uint bits= first_null_bit(table, info_columns);
   for (Field **at= table->field; *at; at++)
-    bits+= (*at)->null_ptr && !noted.has(*at);
+    bits+= (*at)->null_ptr && !info_columns.has(*at);
   return (bits + 7) / 8;
 }
 
 /* Appends the NULL bits of a record. */
-static void pack_nulls(const TABLE *table, const queue_noted &noted, const uchar *record, std::vector<uchar> &out)
+static void pack_nulls(const TABLE *table, const queue_info_columns &info_columns, const uchar *record, std::vector<uchar> &out)
 {
-  if (!noted.any()) {
+  if (!info_columns.any()) {
     out.assign(record, record + table->s->null_bytes);
     return;
   }
-  uint bit= first_null_bit(table, noted);
-  out.assign(queue_null_bytes(table, noted), 0);
+  uint bit= first_null_bit(table, info_columns);
+  out.assign(queue_null_bytes(table, info_columns), 0);
   if (bit)
     out[0]= 1;
   for (Field **at= table->field; *at; at++)
-    if ((*at)->null_ptr && !noted.has(*at)) {
+    if ((*at)->null_ptr && !info_columns.has(*at)) {
       if ((*at)->is_real_null(record - table->record[0]))
         out[bit / 8]|= static_cast<uchar>(1 << bit % 8);
       bit++;
     }
 }
 
-static void unpack_nulls(const TABLE *table, const queue_noted &noted, uchar *record, const uchar *bytes)
+static void unpack_nulls(const TABLE *table, const queue_info_columns &info_columns, uchar *record, const uchar *bytes)
 {
-  if (!noted.any()) {
+  if (!info_columns.any()) {
     memcpy(record, bytes, table->s->null_bytes);
     return;
   }
-  uint bit= first_null_bit(table, noted);
+  uint bit= first_null_bit(table, info_columns);
   memcpy(record, table->s->default_values, table->s->null_bytes);
   for (Field **at= table->field; *at; at++)
-    if ((*at)->null_ptr && !noted.has(*at)) {
+    if ((*at)->null_ptr && !info_columns.has(*at)) {
       if (bytes[bit / 8] >> bit % 8 & 1)
         (*at)->set_null(record - table->record[0]);
       else
@@ -157,15 +157,15 @@ static void unpack_nulls(const TABLE *table, const queue_noted &noted, uchar *re
     }
 }
 
-std::vector<rq_column> queue_columns(const TABLE *table, const queue_noted &noted, uint *fixed,
+std::vector<rq_column> queue_columns(const TABLE *table, const queue_info_columns &info_columns, uint *fixed,
                                      std::deque<std::vector<rq_slice>> *members)
 {
   std::vector<rq_column> columns;
   *fixed= 0;
-  uint variable= 0, null_bit= first_null_bit(table, noted);
+  uint variable= 0, null_bit= first_null_bit(table, info_columns);
   for (Field **at= table->field; *at; at++) {
     const Field *field= *at;
-    if (noted.has(field))
+    if (info_columns.has(field))
       continue;
     rq_column column{};
     column.name= {reinterpret_cast<const uchar *>(field->field_name.str), field->field_name.length};
@@ -173,14 +173,14 @@ std::vector<rq_column> queue_columns(const TABLE *table, const queue_noted &note
     describe(field, &column, &members->back());
     column.is_variable= is_variable(field);
     if (column.is_variable)
-      column.place= variable++;
+      column.offset= variable++;
     else {
-      column.place= *fixed;
+      column.offset= *fixed;
       column.len= field->pack_length();
       *fixed+= column.len;
     }
     column.null_bit= -1;
-    if (field->null_ptr && noted.any())
+    if (field->null_ptr && info_columns.any())
       column.null_bit= static_cast<int>(null_bit++);
     else if (field->null_ptr)
       column.null_bit= static_cast<int>(8 * (field->null_ptr - table->record[0]) + my_bit_log2_uint64(field->null_bit));
@@ -212,17 +212,17 @@ static rq_slice variable_value(const Field *field, my_ptrdiff_t offset)
   return {at + length_bytes, static_cast<size_t>(length_bytes == 1 ? *at : uint2korr(at))};
 }
 
-void queue_pack(const TABLE *table, const queue_noted &noted, const uchar *record, std::vector<uchar> &out)
+void queue_pack(const TABLE *table, const queue_info_columns &info_columns, const uchar *record, std::vector<uchar> &out)
 {
   const my_ptrdiff_t offset= record - table->record[0];
-  pack_nulls(table, noted, record, out);
+  pack_nulls(table, info_columns, record, out);
   for (Field **field= table->field; *field; field++)
-    if (!is_variable(*field) && !noted.has(*field)) {
+    if (!is_variable(*field) && !info_columns.has(*field)) {
       const uchar *at= (*field)->ptr + offset;
       out.insert(out.end(), at, at + (*field)->pack_length());
     }
   for (Field **field= table->field; *field; field++)
-    if (is_variable(*field) && !noted.has(*field)) {
+    if (is_variable(*field) && !info_columns.has(*field)) {
       rq_slice value= variable_value(*field, offset);
       put_length(out, value.len);
       out.insert(out.end(), value.bytes, value.bytes + value.len);
@@ -245,18 +245,18 @@ static bool take_length(rq_slice *from, size_t *length)
   return false;
 }
 
-int queue_unpack(const TABLE *table, const queue_noted &noted, uchar *record, rq_slice row)
+int queue_unpack(const TABLE *table, const queue_info_columns &info_columns, uchar *record, rq_slice row)
 {
-  const uint null_bytes= queue_null_bytes(table, noted);
+  const uint null_bytes= queue_null_bytes(table, info_columns);
   const my_ptrdiff_t offset= record - table->record[0];
   rq_slice rest= row;
   if (rest.len < null_bytes)
     return HA_ERR_CRASHED;
-  unpack_nulls(table, noted, record, rest.bytes);
+  unpack_nulls(table, info_columns, record, rest.bytes);
   rest.bytes+= null_bytes;
   rest.len-= null_bytes;
   for (Field **field= table->field; *field; field++)
-    if (!is_variable(*field) && !noted.has(*field)) {
+    if (!is_variable(*field) && !info_columns.has(*field)) {
       const uint length= (*field)->pack_length();
       if (rest.len < length)
         return HA_ERR_CRASHED;
@@ -265,7 +265,7 @@ int queue_unpack(const TABLE *table, const queue_noted &noted, uchar *record, rq
       rest.len-= length;
     }
   for (Field **field= table->field; *field; field++) {
-    if (!is_variable(*field) || noted.has(*field))
+    if (!is_variable(*field) || info_columns.has(*field))
       continue;
     size_t length;
     if (!take_length(&rest, &length))

@@ -8,11 +8,9 @@
 
 #include <my_global.h>
 
-#include <mutex>
 #include <signal.h>
 #include <string>
 #include <unistd.h>
-#include <vector>
 
 #include "sql_class.h"
 #include "mysqld.h"
@@ -22,22 +20,19 @@
 #include "queue_opened.h"
 #include "queue_transaction.h"
 
-/* What commit_by_xid returns for a transaction that is not here; every engine is asked for every one. */
-static const int xa_not_here= -4;
-
 /* What a savepoint of the server has room for. */
 struct Savepoint {
   uint64_t number;
 };
 
 /* For tests: the server dies here when --queue-fault names this point. */
-static void die_at(const char *point)
+static void crash_at(const char *point)
 {
   if (!strcmp(queue_fault(), point))
     kill(getpid(), SIGKILL);
 }
 
-static queue_connection *joined(THD *thd)
+static queue_connection *connection_of(THD *thd)
 {
   return static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
 }
@@ -50,7 +45,7 @@ static int report(int code, const rq_error &error)
 }
 
 /* What was undone may have left the connection without rows; then it owns those again that it had before. */
-static int undone(THD *thd, queue_connection *connection, int code, const rq_error &error)
+static int after_undo(THD *thd, queue_connection *connection, int code, const rq_error &error)
 {
   if (rq_is_owner(connection->session))
     queue_mark_owner(thd);
@@ -62,7 +57,7 @@ bool queue_in_transaction(THD *thd)
   return thd->variables.option_bits & (OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 
-void queue_note_lasting(THD *thd)
+void queue_note_nontransactional(THD *thd)
 {
   if (queue_in_transaction(thd))
     thd->transaction->all.modified_non_trans_table= true;
@@ -114,36 +109,36 @@ static rq_xid named(THD *thd, MYSQL_XID *xid)
 
 static int queue_prepare(QUEUE_HTON THD *thd, bool all)
 {
-  queue_connection *connection= joined(thd);
+  queue_connection *connection= connection_of(thd);
   if (!connection || !is_end(thd, all))
     return 0;
-  die_at("before_prepare");
+  crash_at("before_prepare");
   MYSQL_XID xid;
   const rq_xid name= named(thd, &xid);
   rq_error error;
   const int result= report(rq_tx_prepare(connection->session, &name, &error), error);
-  die_at("after_prepare");
+  crash_at("after_prepare");
   return result;
 }
 
 /* The coordinator has the transaction now, so its commit needs no sync. */
 static void queue_commit_ordered(QUEUE_HTON THD *thd, bool all)
 {
-  queue_connection *connection= joined(thd);
+  queue_connection *connection= connection_of(thd);
   if (connection && is_end(thd, all))
-    rq_tx_remembered(connection->session);
+    rq_tx_commit_ordered(connection->session);
 }
 
 static void queue_checkpoint_request(void *cookie)
 {
-  rq_ask_to_forget(commit_checkpoint_notify_ha, cookie);
+  rq_request_checkpoint(commit_checkpoint_notify_ha, cookie);
 }
 
 /* FLUSH ENGINE LOGS, as before a copy of the files: they then have what the coordinator remembers. */
 static bool queue_flush_logs(handlerton *)
 {
   rq_error error;
-  return report(rq_sync_remembered(&error), error);
+  return report(rq_sync_commits(&error), error);
 }
 
 /*
@@ -154,7 +149,7 @@ static bool queue_flush_logs(handlerton *)
 static void queue_before_shutdown()
 {
   rq_error error;
-  if (!rq_sync_remembered(&error))
+  if (!rq_sync_commits(&error))
     return;
   sql_print_error("Queue: %s. So transactions are committed that are not written to their queues. The server ends now as "
                   "in a crash, and its next start writes them",
@@ -164,50 +159,50 @@ static void queue_before_shutdown()
 
 static int queue_commit(QUEUE_HTON THD *thd, bool all)
 {
-  queue_connection *connection= joined(thd);
+  queue_connection *connection= connection_of(thd);
   if (!connection)
     return 0;
   rq_error error;
   if (!is_end(thd, all))
     return report(rq_tx_statement(connection->session, 1, 0, &error), error);
-  die_at("before_commit");
+  crash_at("before_commit");
   const int result= report(rq_tx_commit(connection->session, &error), error);
-  die_at("after_commit");
+  crash_at("after_commit");
   return result;
 }
 
 static int queue_rollback(QUEUE_HTON THD *thd, bool all)
 {
-  queue_connection *connection= joined(thd);
+  queue_connection *connection= connection_of(thd);
   if (!connection)
     return 0;
   rq_error error;
   if (!is_end(thd, all))
-    return undone(thd, connection, rq_tx_statement(connection->session, 0, queue_is_undelivered(thd), &error), error);
+    return after_undo(thd, connection, rq_tx_statement(connection->session, 0, queue_is_undelivered(thd), &error), error);
   /* The server rolls back at the end of a connection, before it tells the engine that it has ended. */
   return report(rq_tx_rollback(connection->session, queue_is_undelivered(thd), &error), error);
 }
 
 static int queue_savepoint_set(QUEUE_HTON THD *thd, void *savepoint)
 {
-  queue_connection *connection= joined(thd);
+  queue_connection *connection= connection_of(thd);
   static_cast<Savepoint *>(savepoint)->number= connection ? rq_tx_savepoint(connection->session) : 0;
   return 0;
 }
 
 static int queue_savepoint_rollback(QUEUE_HTON THD *thd, void *savepoint)
 {
-  queue_connection *connection= joined(thd);
+  queue_connection *connection= connection_of(thd);
   if (!connection)
     return 0;
   rq_error error;
   const uint64_t number= static_cast<Savepoint *>(savepoint)->number;
-  return undone(thd, connection, rq_tx_roll_back_to(connection->session, number, &error), error);
+  return after_undo(thd, connection, rq_tx_roll_back_to(connection->session, number, &error), error);
 }
 
 static int queue_savepoint_release(QUEUE_HTON THD *thd, void *savepoint)
 {
-  if (queue_connection *connection= joined(thd))
+  if (queue_connection *connection= connection_of(thd))
     rq_tx_release(connection->session, static_cast<Savepoint *>(savepoint)->number);
   return 0;
 }
@@ -233,147 +228,13 @@ static ulonglong queue_before_commit(THD *thd, ulonglong *)
     }
   for (THD_TRANS *part : both)
     part->no_2pc= false;
-  queue_connection *connection= joined(thd);
+  queue_connection *connection= connection_of(thd);
   if (!connection || changed < 2)
     return 0;
   MYSQL_XID xid;
   const rq_xid name= named(thd, &xid);
   rq_error error;
   return report(rq_tx_begin_prepare(connection->session, &name, &error), error) ? ULONGLONG_MAX : 0;
-}
-
-/* Recovery
-   --------------------------------------------------------------------------------------------------------- */
-
-static int collect(void *context, const rq_xid *xid)
-{
-  XID one;
-  one.set(static_cast<long>(xid->format), reinterpret_cast<const char *>(xid->gtrid.bytes),
-          static_cast<long>(xid->gtrid.len), reinterpret_cast<const char *>(xid->bqual.bytes),
-          static_cast<long>(xid->bqual.len));
-  static_cast<std::vector<XID> *>(context)->push_back(one);
-  return 0;
-}
-
-/* The same where the server will decide nothing: it has forgotten its own transactions. */
-static int collect_forgotten(void *context, const rq_xid *xid)
-{
-  collect(context, xid);
-  return static_cast<std::vector<XID> *>(context)->back().get_my_xid() != 0;
-}
-
-static int decide(const XID *xid, int commit)
-{
-  const auto *data= reinterpret_cast<const uchar *>(xid->data);
-  const rq_xid name= {xid->formatID,
-                      {data, static_cast<size_t>(xid->gtrid_length)},
-                      {data + xid->gtrid_length, static_cast<size_t>(xid->bqual_length)}};
-  rq_error error;
-  const int code= rq_decide(&name, commit, &error);
-  if (code == RQ_MISSING)
-    return xa_not_here;
-  if (code)
-    sql_print_error("Queue: %s", error.text);
-  return code != RQ_OK;
-}
-
-/* Transactions that the server has prepared and does not know any more. */
-static std::vector<XID> in_doubt;
-static std::mutex in_doubt_lock;
-
-/* What names a transaction in messages: the bytes of its XID. */
-static std::string text_of(const XID &xid)
-{
-  static const char digits[]= "0123456789abcdef";
-  std::string text;
-  for (long at= 0; at < xid.gtrid_length + xid.bqual_length; at++) {
-    const uchar byte= static_cast<uchar>(xid.data[at]);
-    text+= {digits[byte >> 4], digits[byte & 15]};
-  }
-  return text;
-}
-
-/* Moves the server's transactions out of the list: they are left in doubt. */
-static void leave_in_doubt(std::vector<XID> *prepared)
-{
-  std::lock_guard<std::mutex> locked(in_doubt_lock);
-  std::vector<XID> users;
-  in_doubt.clear();
-  for (XID &xid : *prepared)
-    (xid.get_my_xid() ? in_doubt : users).push_back(xid);
-  for (const XID &xid : in_doubt)
-    sql_print_error("Queue: transaction %s is in doubt: it was prepared before a crash, and the server was then started "
-                    "without this engine and has forgotten whether it was committed. Its rows stay hidden until "
-                    "SELECT queue_resolve('%s', 'commit') or 'rollback'",
-                    text_of(xid).c_str(), text_of(xid).c_str());
-  prepared->swap(users);
-}
-
-int queue_resolve_in_doubt(const std::string &name, bool commit)
-{
-  std::lock_guard<std::mutex> locked(in_doubt_lock);
-  for (auto xid= in_doubt.begin(); xid != in_doubt.end(); ++xid) {
-    if (text_of(*xid) != name)
-      continue;
-    const int code= decide(&*xid, commit);
-    if (!code || code == xa_not_here)
-      in_doubt.erase(xid);
-    return code;
-  }
-  return xa_not_here;
-}
-
-/*
-  The server calls this at its start, again and again until it gets less than it has room for. In between it
-  decides what it got, so the list is made once.
-
-  A start after a proper stop refuses to go on when an engine lists a transaction of the server. There can be
-  one: a server that crashed was then started without this engine, and has forgotten it. Such a transaction
-  stays in doubt, and is not listed.
-*/
-#if MYSQL_VERSION_ID < 110800
-static int queue_recover(handlerton *, XID *list, uint room)
-#else
-static int queue_recover(XID *list, uint room)
-#endif
-{
-  static std::vector<XID> prepared;
-  static size_t given;
-  if (!given) {
-    prepared.clear();
-    const bool decides= queue_is_after_crash();
-    rq_each_prepared(decides ? collect : collect_forgotten, &prepared);
-    if (!decides)
-      leave_in_doubt(&prepared);
-  }
-  uint count= 0;
-  for (; count < room && given < prepared.size(); given++)
-    list[count++]= prepared[given];
-  if (count < room)
-    given= 0;
-  return static_cast<int>(count);
-}
-
-int queue_commit_prepared(const XID *xid)
-{
-  return decide(xid, 1);
-}
-
-bool queue_start_transactions()
-{
-  std::vector<XID> prepared;
-  rq_each_prepared(collect, &prepared);
-  return queue_commit_decided(prepared);
-}
-
-static int queue_commit_by_xid(QUEUE_HTON XID *xid)
-{
-  return decide(xid, 1);
-}
-
-static int queue_rollback_by_xid(QUEUE_HTON XID *xid)
-{
-  return decide(xid, 0);
 }
 
 void queue_set_transactions(handlerton *hton)
@@ -390,7 +251,4 @@ void queue_set_transactions(handlerton *hton)
   hton->savepoint_rollback= queue_savepoint_rollback;
   hton->savepoint_release= queue_savepoint_release;
   hton->prepare_commit_versioned= queue_before_commit;
-  hton->recover= queue_recover;
-  hton->commit_by_xid= queue_commit_by_xid;
-  hton->rollback_by_xid= queue_rollback_by_xid;
 }

@@ -28,19 +28,21 @@ const LIBRARY: &str = "ha_queue.so";
 const FOLDER: &str = "plugin";
 
 /// The C++ sources.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 16] = [
     "ha_queue.cc",
-    "ha_queue_read.cc",
     "queue_call.cc",
     "queue_connection.cc",
+    "queue_definition.cc",
+    "queue_error.cc",
     "queue_function.cc",
+    "queue_info_columns.cc",
     "queue_lease.cc",
-    "queue_noted.cc",
     "queue_opened.cc",
     "queue_order.cc",
     "queue_plugin.cc",
     "queue_recovery.cc",
     "queue_row.cc",
+    "queue_scan.cc",
     "queue_schema.cc",
     "queue_transaction.cc",
 ];

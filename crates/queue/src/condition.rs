@@ -29,7 +29,7 @@ mod json;
 mod lexer;
 mod number;
 mod parser;
-pub(crate) mod rank;
+pub(crate) mod row_attributes;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ use crate::Filter;
 use evaluate::Node;
 pub use json::quote as quote_json;
 use parser::Asks;
-pub use schema::{Column, Kind, Place, Schema};
+pub use schema::{Column, ColumnLayout, Kind, Schema};
 
 /// The longest condition, in bytes.
 const TEXT_MAX: usize = 1 << 16;
@@ -102,15 +102,15 @@ impl Condition {
         schema: &Arc<Schema>,
         collate: &Arc<dyn Collate>,
     ) -> Result<Condition, ConditionError> {
-        let at = |place: usize, what: String| {
-            let position = text.get(..place).map_or(0, |before| before.chars().count()) + 1;
+        let at = |at_byte: usize, what: String| {
+            let position = text.get(..at_byte).map_or(0, |before| before.chars().count()) + 1;
             ConditionError { what, position }
         };
         if text.len() > TEXT_MAX {
             return Err(at(TEXT_MAX, format!("more than {TEXT_MAX} bytes")));
         }
         let (root, asks) =
-            parser::parse(text, schema, &**collate).map_err(|(place, what)| at(place, what))?;
+            parser::parse(text, schema, &**collate).map_err(|(at_byte, what)| at(at_byte, what))?;
         let (schema, collate) = (schema.clone(), collate.clone());
         Ok(Condition { text: text.into(), root, asks, schema, collate })
     }

@@ -40,7 +40,7 @@ pub struct Counters {
     /// Relayed rows that had already arrived before.
     pub duplicates: u64,
     /// Rows that were left out because another one with their key came before.
-    pub doubles: u64,
+    pub left_out: u64,
     /// Rows that were ended and given again.
     pub replayed: u64,
     /// Leases that were given.
@@ -54,7 +54,7 @@ pub struct Counters {
     /// Tries that failed because their connection ended.
     pub tries_cut: u64,
     /// Rows without tries left that were moved to the queue for them.
-    pub buried: u64,
+    pub dead_lettered: u64,
     /// Rows whose contents were compared with a condition.
     pub evaluations: u64,
     /// Segments that were rewritten because they were sparse.
@@ -91,14 +91,14 @@ impl Counters {
             restored_by_abort: self.restored_by_abort + other.restored_by_abort,
             restored_by_close: self.restored_by_close + other.restored_by_close,
             duplicates: self.duplicates + other.duplicates,
-            doubles: self.doubles + other.doubles,
+            left_out: self.left_out + other.left_out,
             replayed: self.replayed + other.replayed,
             leases: self.leases + other.leases,
             leases_expired: self.leases_expired + other.leases_expired,
             leases_failed: self.leases_failed + other.leases_failed,
             leases_refused: self.leases_refused + other.leases_refused,
             tries_cut: self.tries_cut + other.tries_cut,
-            buried: self.buried + other.buried,
+            dead_lettered: self.dead_lettered + other.dead_lettered,
             evaluations: self.evaluations + other.evaluations,
             compacted: self.compacted + other.compacted,
             checkpoints: self.checkpoints + other.checkpoints,

@@ -1,10 +1,10 @@
 //! All queues of a server: opening, creating, dropping and renaming them.
 
 mod copy;
-mod emptying;
 mod maintenance;
-mod together;
-mod work;
+mod multi_queue_commit;
+mod truncate;
+mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 
 use disk::Disk;
 
-use crate::condition::rank::Rank;
-use crate::format::batch::Place;
+use crate::condition::row_attributes::AttributeReader;
+use crate::format::batch::SegmentId;
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::record::RowId;
 use crate::queue::Queue;
@@ -25,18 +25,18 @@ use crate::store::folder::Folder;
 use crate::store::log::Log;
 use crate::sync::{Condvar, Mutex, lock, wait};
 use crate::{Error, Status};
-pub use together::commit_together;
-use work::work;
+pub use multi_queue_commit::commit_multi_queue;
+use worker::work;
 
 /// All queues of a server.
 pub struct Engine {
     shared: Arc<Shared>,
-    folders: Arc<Folders>,
+    folders: Arc<OpenQueues>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// The folders that queues are in.
-struct Folders {
+struct OpenQueues {
     shared: Arc<Shared>,
     queues: Mutex<BTreeMap<PathBuf, Slot>>,
     /// Signals that a reservation ended.
@@ -58,7 +58,7 @@ impl Engine {
         let threads = options.threads;
         let shared = Arc::new(Shared::new(disk, options));
         let (queues, freed) = (Mutex::default(), Condvar::default());
-        let folders = Arc::new(Folders { shared: shared.clone(), queues, freed });
+        let folders = Arc::new(OpenQueues { shared: shared.clone(), queues, freed });
         let opener: Arc<dyn Opener> = folders.clone();
         shared.open_with(Arc::downgrade(&opener));
         let mut engine = Engine { shared, folders, threads: Vec::new() };
@@ -76,7 +76,7 @@ impl Engine {
     /// [`Error::Exists`], [`Error::Disk`]; [`Error::Column`] when a column that the definition names can't be
     /// used.
     pub fn create(&self, folder: &Path, definition: &Definition) -> Result<(), Error> {
-        Rank::of(definition)?;
+        AttributeReader::of(definition)?;
         let reserved = self.folders.reserve(folder);
         let disk = &self.shared.disk;
         if reserved.queue.is_some() || disk.stat(&folder.join(checkpoint::FILE)).is_ok() {
@@ -88,8 +88,8 @@ impl Engine {
             other => other.map_err(Error::disk(folder))?,
         }
         let incarnation = (self.shared.options.random)();
-        let place = Folder::new(disk.clone(), self.shared.files.clone(), folder);
-        Log::create(&place, Place::active(incarnation, definition.features(), 1), RowId(1))?;
+        let queue_folder = Folder::new(disk.clone(), self.shared.files.clone(), folder);
+        Log::create(&queue_folder, SegmentId::active(incarnation, definition.features(), 1), RowId(1))?;
         Checkpoint::first(incarnation, 1, definition.clone())
             .write(&**disk, folder)
             .map_err(Error::disk(folder))?;
@@ -109,7 +109,7 @@ impl Engine {
     #[must_use]
     pub fn total(&self) -> Status {
         let open: BTreeSet<u64> = self.queues().iter().map(|queue| queue.number).collect();
-        let (counters, alive) = self.shared.past();
+        let (counters, alive) = self.shared.counters_and_queues();
         alive.iter().fold(Status { counters, ..Status::default() }, |sum, queue| {
             let counters = sum.counters.and(&queue.counters());
             let now = if open.contains(&queue.number) { queue.status() } else { Status::default() };
@@ -131,13 +131,14 @@ impl Engine {
     /// From there they could come back, and be tried for ever.
     #[must_use]
     pub fn leads_to(&self, queue: &Queue, folder: &Path) -> bool {
-        let mut next = queue.definition().policy.dead.clone();
+        let mut next = queue.definition().policy.dead_letter_folder.clone();
         let mut seen = BTreeSet::new();
         while let Some(dead) = next.filter(|dead| seen.insert(dead.clone())) {
             if dead == folder {
                 return true;
             }
-            next = self.open(&dead).ok().and_then(|queue| queue.definition().policy.dead.clone());
+            next =
+                self.open(&dead).ok().and_then(|queue| queue.definition().policy.dead_letter_folder.clone());
         }
         false
     }
@@ -153,7 +154,7 @@ impl Engine {
     }
 
     /// Removes a queue and all its rows. Callers that still use it get [`Error::Dropped`]; waits end with
-    /// [`crate::Waited::Dropped`]. It is no error if a part of it was removed before.
+    /// [`crate::WaitOutcome::Dropped`]. It is no error if a part of it was removed before.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Disk`]; [`Error::Prepared`] when it is open, and then it stays.
@@ -199,7 +200,7 @@ impl Engine {
             // Its copy does not take its place after all: the next open starts from what is on disk.
             Some(queue) if queue.successor.get().is_some() => moved()?,
             Some(queue) => {
-                let done = queue.undisturbed(|| moved().map(|()| queue.folder.moved(to)));
+                let done = queue.with_exclusive_lock(|| moved().map(|()| queue.folder.moved(to)));
                 old.queue = Some(queue);
                 done?;
             }
@@ -213,7 +214,7 @@ impl Engine {
     }
 }
 
-impl Opener for Folders {
+impl Opener for OpenQueues {
     fn open(&self, folder: &Path) -> Result<Arc<Queue>, Error> {
         if let Some(Slot::Open(queue)) = lock(&self.queues).get(folder) {
             return Ok(queue.clone());
@@ -222,7 +223,7 @@ impl Opener for Folders {
         let queue = match &reserved.queue {
             Some(queue) => queue.clone(),
             None => {
-                self.shared.make_room();
+                self.shared.close_surplus_files();
                 Queue::open(
                     &self.shared,
                     recover(&self.shared.disk, &self.shared.files, folder, self.shared.now_ms())?,
@@ -235,9 +236,9 @@ impl Opener for Folders {
     }
 }
 
-impl Folders {
+impl OpenQueues {
     /// Keeps everybody else from opening, creating or removing a queue in this folder.
-    fn reserve<'folders>(&'folders self, folder: &Path) -> Reserved<'folders> {
+    fn reserve<'folders>(&'folders self, folder: &Path) -> Reservation<'folders> {
         let mut queues = lock(&self.queues);
         while let Some(Slot::Reserved) = queues.get(folder) {
             queues = wait(&self.freed, queues);
@@ -246,25 +247,25 @@ impl Folders {
             Some(Slot::Open(queue)) => Some(queue),
             Some(Slot::Reserved) | None => None,
         };
-        Reserved { folders: self, folder: folder.to_owned(), queue }
+        Reservation { folders: self, folder: folder.to_owned(), queue }
     }
 }
 
 /// A folder in which somebody opens, creates or removes a queue, while others wait. If `queue` is set at the
 /// end, it is open from then on.
-struct Reserved<'folders> {
-    folders: &'folders Folders,
+struct Reservation<'folders> {
+    folders: &'folders OpenQueues,
     folder: PathBuf,
     queue: Option<Arc<Queue>>,
 }
 
-impl Reserved<'_> {
+impl Reservation<'_> {
     fn set(&mut self, queue: Option<Arc<Queue>>) {
         self.queue = queue;
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut queues = lock(&self.folders.queues);
         match self.queue.take() {
@@ -284,7 +285,7 @@ impl Drop for Engine {
         }
         for slot in std::mem::take(&mut *lock(&self.folders.queues)).into_values() {
             if let Slot::Open(queue) = slot {
-                queue.rest().ok();
+                queue.close().ok();
             }
         }
     }

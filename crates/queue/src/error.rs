@@ -27,14 +27,14 @@ pub enum Error {
     Dropped,
 
     /// The files differ from what was written.
-    #[error("{}: {what} at byte {place}; restore this queue from a backup, or drop it to give up its rows", file.display())]
+    #[error("{}: {what} at byte {offset}; restore this queue from a backup, or drop it to give up its rows", file.display())]
     Corrupt {
         /// The file.
         file: PathBuf,
         /// What is wrong with it.
         what: String,
         /// Byte offset.
-        place: u64,
+        offset: u64,
     },
 
     /// The files were written by a later version.
@@ -90,7 +90,7 @@ pub enum Error {
     #[error(
         "{}: a queue with other columns, or the same queue, can't take the rows that have no tries left; give DEAD a queue with the same columns in the same order", folder.display()
     )]
-    Grave {
+    DeadLetterQueue {
         /// Where it is.
         folder: PathBuf,
     },
@@ -123,7 +123,7 @@ pub enum Error {
     #[error(
         "{rows} rows are with readers; end them or give them back first, and let no reader take more meanwhile"
     )]
-    Reading {
+    ReadersActive {
         /// How many.
         rows: usize,
     },

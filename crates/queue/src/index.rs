@@ -3,27 +3,27 @@
 //! The list of a sealed segment is read from its file when a row of it is needed, so the time to open a queue
 //! does not depend on how many rows wait in it. A list keeps dead rows until they are more than half of it.
 
-pub(crate) mod arrivals;
-mod beside;
-mod kept;
-pub(crate) mod later;
-mod lines;
-mod many;
-mod order;
-pub(crate) mod recent;
+pub(crate) mod arrival_times;
+mod attributes;
+mod bulk;
+pub(crate) mod dedupe_window;
+mod delivery_order;
+mod message_groups;
+mod retention;
+pub(crate) mod scheduled;
 mod segment;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::condition::rank::Ranked;
-use crate::format::batch::Stored;
-use crate::format::listing::{Due, Indexed, Listing};
+use crate::condition::row_attributes::RowAttributes;
+use crate::format::batch::IndexLocation;
 use crate::format::record::RowId;
-use crate::store::file::{Location, SegmentFile, Spot};
+use crate::format::segment_index::{DueTime, IndexedRow, SegmentIndex};
+use crate::store::file::{ByteRange, RowLocation, SegmentFile};
 use crate::{Definition, Error};
-use kept::Kept;
-use lines::Lines;
+use message_groups::MessageGroups;
+use retention::RetainedRows;
 pub(crate) use segment::Segment;
 
 /// How many rows that wait before the head are remembered; with more, it goes back to the first of them.
@@ -31,62 +31,62 @@ const EARLY_MAX: usize = 4096;
 
 /// The place of a row in the order in which rows are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Turn {
+pub(crate) struct OrderKey {
     /// 0 in a queue without priorities.
     pub(crate) priority: i64,
     pub(crate) id: RowId,
 }
 
-impl Turn {
+impl OrderKey {
     /// No row comes before it.
-    pub(crate) const FIRST: Turn = Turn { priority: i64::MIN, id: RowId(0) };
+    pub(crate) const FIRST: OrderKey = OrderKey { priority: i64::MIN, id: RowId(0) };
 
     /// The next place.
-    pub(crate) fn after(self) -> Turn {
-        Turn { id: RowId(self.id.0 + 1), ..self }
+    pub(crate) fn after(self) -> OrderKey {
+        OrderKey { id: RowId(self.id.0 + 1), ..self }
     }
 }
 
 /// Where a row stands among those that wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    pub(crate) turn: Turn,
+pub(crate) struct RowKeys {
+    pub(crate) order_key: OrderKey,
     /// The line of the rows with its key; 0 for a row without one.
-    pub(crate) line: u64,
+    pub(crate) group: u64,
     /// The key by which rows are left out; 0 for none.
     pub(crate) key: u128,
 }
 
 /// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum RowState {
     /// It waits to be taken.
     Waiting,
     /// Somebody owns it.
     Owned,
     /// Nobody owns it, and nobody is given it before it is due.
-    Later,
+    Scheduled,
     /// It was ended, and can still be read.
     Kept,
     /// It is gone, or never existed.
     Gone,
 }
 
-impl Doing {
+impl RowState {
     /// Whether it was not ended.
     pub(crate) fn is_live(self) -> bool {
-        matches!(self, Doing::Waiting | Doing::Owned | Doing::Later)
+        matches!(self, RowState::Waiting | RowState::Owned | RowState::Scheduled)
     }
 }
 
 /// A row that is not in a segment yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct NewRow {
     pub(crate) id: RowId,
     pub(crate) offset: u64,
     pub(crate) len: usize,
     pub(crate) time_ms: u64,
-    pub(crate) ranked: Ranked,
+    pub(crate) attributes: RowAttributes,
 }
 
 /// All rows of a queue that are not gone.
@@ -101,16 +101,16 @@ pub(crate) struct Index {
     /// Rows that were not ended.
     live: u64,
     owned: u64,
-    later: u64,
+    scheduled: u64,
     /// Rows that were ended and are kept.
     kept: u64,
-    pub(crate) keeps: Kept,
+    pub(crate) retained: RetainedRows,
     /// The rows that may be given, in a queue with priorities or keys.
-    turns: Option<BTreeSet<Turn>>,
+    deliverable: Option<BTreeSet<OrderKey>>,
     /// The rows with keys, in a queue that has them.
-    lines: Option<Lines>,
+    groups: Option<MessageGroups>,
     /// The rows that may be given since [`Index::take_ready`] was last called, in a queue with keys.
-    ready: BTreeSet<Turn>,
+    ready: BTreeSet<OrderKey>,
     /// The rows with keys that wait or are due later, in a queue that leaves doubles of these out.
     waits: Option<BTreeSet<(u128, RowId)>>,
     /// Files without rows.
@@ -123,23 +123,23 @@ impl Index {
     /// An index without rows.
     pub(crate) fn new(definition: &Definition) -> Index {
         let order = definition.order;
-        let lines = order.fifo.map(|_| Lines::default());
-        let turns = order.priority.or(order.fifo).map(|_| BTreeSet::new());
+        let groups = order.fifo.map(|_| MessageGroups::default());
+        let deliverable = order.priority.or(order.fifo).map(|_| BTreeSet::new());
         let waits = definition.dedupe.filter(|dedupe| dedupe.for_ms == 0).map(|_| BTreeSet::new());
-        let keeps = Kept::new(definition.keep_ms);
-        Index { turns, lines, waits, keeps, ..Index::default() }
+        let retained = RetainedRows::new(definition.keep_ms);
+        Index { deliverable, groups, waits, retained, ..Index::default() }
     }
 
     /// Whether rows are given in another order than that of their ids.
     pub(crate) fn has_priorities(&self) -> bool {
-        self.turns.is_some()
+        self.deliverable.is_some()
     }
 
     /// The first place from `from` on at which a row waits.
-    pub(crate) fn next_turn(&mut self, from: Turn) -> Result<Option<Turn>, Error> {
-        match &self.turns {
-            Some(turns) => Ok(turns.range(from..).next().copied()),
-            None => Ok(self.next_waiting(from.id)?.map(|id| Turn { priority: 0, id })),
+    pub(crate) fn next_in_order(&mut self, from: OrderKey) -> Result<Option<OrderKey>, Error> {
+        match &self.deliverable {
+            Some(deliverable) => Ok(deliverable.range(from..).next().copied()),
+            None => Ok(self.next_waiting(from.id)?.map(|id| OrderKey { priority: 0, id })),
         }
     }
 
@@ -154,8 +154,8 @@ impl Index {
     }
 
     /// Rows that are due later, and nobody owns.
-    pub(crate) fn later(&self) -> u64 {
-        self.later
+    pub(crate) fn scheduled(&self) -> u64 {
+        self.scheduled
     }
 
     /// Rows that were ended and are kept.
@@ -167,10 +167,10 @@ impl Index {
     pub(crate) fn memory(&self) -> usize {
         self.segments.values().map(Segment::memory).sum::<usize>()
             + self.early.len() * size_of::<u64>()
-            + self.keeps.memory()
+            + self.retained.memory()
             // Nodes of the set are half full.
-            + self.turns.iter().map(|turns| turns.len() * 2 * size_of::<Turn>()).sum::<usize>()
-            + self.lines.as_ref().map_or(0, Lines::memory)
+            + self.deliverable.iter().map(|deliverable| deliverable.len() * 2 * size_of::<OrderKey>()).sum::<usize>()
+            + self.groups.as_ref().map_or(0, MessageGroups::memory)
             + self.waits.iter().map(|waits| waits.len() * 2 * size_of::<(u128, RowId)>()).sum::<usize>()
     }
 
@@ -179,21 +179,24 @@ impl Index {
     }
 
     /// Adds a row that was written.
-    pub(crate) fn push(&mut self, file: &Arc<SegmentFile>, row: &Arrival) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, file: &Arc<SegmentFile>, row: &NewRow) -> Result<(), Error> {
         let base = self.segments.last_key_value().filter(|(_, last)| last.is(file)).map(|(base, _)| *base);
         let base = base.unwrap_or(row.id.0);
         let segment = self.segments.entry(base).or_insert_with(|| Segment::active(file.clone(), row.id));
         segment.push(row);
         self.live += 1;
-        let turn = Turn { priority: row.ranked.priority, id: row.id };
-        self.stand(Standing { turn, line: row.ranked.line, key: row.ranked.key }, Doing::Waiting)
+        let order_key = OrderKey { priority: row.attributes.priority, id: row.id };
+        self.update_order(
+            RowKeys { order_key, group: row.attributes.group, key: row.attributes.key },
+            RowState::Waiting,
+        )
     }
 
     /// Adds a sealed segment.
     pub(crate) fn insert(&mut self, segment: Segment) {
         self.live += segment.live() - segment.kept();
         self.owned += segment.owned();
-        self.later += segment.later();
+        self.scheduled += segment.scheduled();
         self.kept += segment.kept();
         self.head = self.head.min(segment.base().0);
         if segment.live() == 0 {
@@ -208,7 +211,7 @@ impl Index {
         let segment = self.segments.remove(&base.0)?;
         self.live -= segment.live() - segment.kept();
         self.owned -= segment.owned();
-        self.later -= segment.later();
+        self.scheduled -= segment.scheduled();
         self.kept -= segment.kept();
         Some(segment)
     }
@@ -224,7 +227,11 @@ impl Index {
 
     /// Marks the rows of the active segment as gone that its index does not list: they were ended before the
     /// index was written, and the record of that is lost. For replaying.
-    pub(crate) fn keep_listed(&mut self, file: &Arc<SegmentFile>, listed: &[Indexed]) -> Result<(), Error> {
+    pub(crate) fn keep_listed(
+        &mut self,
+        file: &Arc<SegmentFile>,
+        listed: &[IndexedRow],
+    ) -> Result<(), Error> {
         let there = self.segment_of(file).map(Segment::listed).unwrap_or_default();
         for row in there {
             if listed.binary_search_by_key(&row.id, |listed| listed.id).is_err() {
@@ -235,7 +242,7 @@ impl Index {
     }
 
     /// Closes the active segment: no more rows are added to it.
-    pub(crate) fn seal(&mut self, file: &Arc<SegmentFile>, stored: Stored) {
+    pub(crate) fn seal(&mut self, file: &Arc<SegmentFile>, stored: IndexLocation) {
         let Some((base, last)) = self.segments.iter_mut().next_back().filter(|(_, last)| last.is(file))
         else {
             self.emptied.push(file.clone());
@@ -274,7 +281,7 @@ impl Index {
 
     /// Reads the lists of segments, by their first rows. Returns which of their rows were due later when the
     /// lists were written.
-    pub(crate) fn load(&mut self, bases: &[RowId]) -> Result<Vec<Due>, Error> {
+    pub(crate) fn load(&mut self, bases: &[RowId]) -> Result<Vec<DueTime>, Error> {
         let mut dues = Vec::new();
         for base in bases {
             dues.extend(self.segments.get_mut(&base.0).map_or(Ok(Vec::new()), Segment::load)?);
@@ -287,80 +294,80 @@ impl Index {
     }
 
     /// The state of a row.
-    pub(crate) fn doing(&mut self, id: RowId) -> Result<Doing, Error> {
-        self.segment_with(id).map_or(Ok(Doing::Gone), |segment| segment.doing(id))
+    pub(crate) fn row_state(&mut self, id: RowId) -> Result<RowState, Error> {
+        self.segment_with(id).map_or(Ok(RowState::Gone), |segment| segment.row_state(id))
     }
 
     /// In which file a row is, and where in it; `None` when it is gone.
-    pub(crate) fn spot(&mut self, id: RowId) -> Result<Option<(&Arc<SegmentFile>, Spot)>, Error> {
-        self.segment_with(id).map_or(Ok(None), |segment| segment.spot(id))
+    pub(crate) fn byte_range(&mut self, id: RowId) -> Result<Option<(&Arc<SegmentFile>, ByteRange)>, Error> {
+        self.segment_with(id).map_or(Ok(None), |segment| segment.byte_range(id))
     }
 
     /// Where a row is; `None` when it is gone.
-    pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<Location>, Error> {
-        Ok(self.spot(id)?.map(|(file, spot)| Location::new(file, spot)))
+    pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<RowLocation>, Error> {
+        Ok(self.byte_range(id)?.map(|(file, range)| RowLocation::new(file, range)))
     }
 
     /// Makes a waiting row owned; false when it is not waiting.
     pub(crate) fn take(&mut self, id: RowId) -> Result<bool, Error> {
-        self.change(id, Doing::Waiting, Doing::Owned)
+        self.change(id, RowState::Waiting, RowState::Owned)
     }
 
     /// Gives a waiting row to nobody until it is due; false when it is not waiting.
     pub(crate) fn postpone(&mut self, id: RowId) -> Result<bool, Error> {
-        self.change(id, Doing::Waiting, Doing::Later)
+        self.change(id, RowState::Waiting, RowState::Scheduled)
     }
 
     /// Has a row wait that was due later; false when it was not.
-    pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
-        self.change(id, Doing::Later, Doing::Waiting)
+    pub(crate) fn make_due(&mut self, id: RowId) -> Result<bool, Error> {
+        self.change(id, RowState::Scheduled, RowState::Waiting)
     }
 
     /// Gives an owned row back; false when it is not owned.
     pub(crate) fn restore(&mut self, id: RowId) -> Result<bool, Error> {
-        self.change(id, Doing::Owned, Doing::Waiting)
+        self.change(id, RowState::Owned, RowState::Waiting)
     }
 
     /// Changes a row from one state to another; false when it was not in the first.
-    fn change(&mut self, id: RowId, from: Doing, to: Doing) -> Result<bool, Error> {
-        let standing = self.standing(id)?;
+    fn change(&mut self, id: RowId, from: RowState, to: RowState) -> Result<bool, Error> {
+        let keys = self.row_keys(id)?;
         let changed = match self.segment_with(id) {
             Some(segment) => segment.change(id, from, to)?,
             None => false,
         };
         if changed {
-            if to == Doing::Kept {
+            if to == RowState::Kept {
                 (self.live, self.kept) = (self.live - 1, self.kept + 1);
                 self.segment_with(id).into_iter().for_each(Segment::unload);
-            } else if from == Doing::Kept {
+            } else if from == RowState::Kept {
                 (self.live, self.kept) = (self.live + 1, self.kept - 1);
             }
-            self.moved(standing, from, to)?;
+            self.moved(keys, from, to)?;
         }
         Ok(changed)
     }
 
     /// Counts a row that is in another state, and notes whether it waits.
-    fn moved(&mut self, row: Standing, from: Doing, to: Doing) -> Result<(), Error> {
-        self.owned += u64::from(to == Doing::Owned);
-        self.owned -= u64::from(from == Doing::Owned);
-        self.later += u64::from(to == Doing::Later);
-        self.later -= u64::from(from == Doing::Later);
-        let id = row.turn.id.0;
-        if to == Doing::Waiting && id < self.head {
+    fn moved(&mut self, row: RowKeys, from: RowState, to: RowState) -> Result<(), Error> {
+        self.owned += u64::from(to == RowState::Owned);
+        self.owned -= u64::from(from == RowState::Owned);
+        self.scheduled += u64::from(to == RowState::Scheduled);
+        self.scheduled -= u64::from(from == RowState::Scheduled);
+        let id = row.order_key.id.0;
+        if to == RowState::Waiting && id < self.head {
             self.early.insert(id);
             if self.early.len() > EARLY_MAX {
                 self.head = self.early.pop_first().unwrap_or(id);
                 self.early.clear();
             }
-        } else if from == Doing::Waiting {
-            self.waits_no_more(id);
+        } else if from == RowState::Waiting {
+            self.stop_waiting(id);
         }
-        if self.is_ordered() { self.stand(row, to) } else { Ok(()) }
+        if self.is_ordered() { self.update_order(row, to) } else { Ok(()) }
     }
 
     /// Notes that a row does not wait any more, if it did.
-    fn waits_no_more(&mut self, id: u64) {
+    fn stop_waiting(&mut self, id: u64) {
         if !self.early.is_empty() {
             self.early.remove(&id);
         }
@@ -371,18 +378,18 @@ impl Index {
 
     /// Marks a row as gone; false when it was gone already.
     pub(crate) fn remove(&mut self, id: RowId) -> Result<bool, Error> {
-        let standing = self.standing(id)?;
+        let keys = self.row_keys(id)?;
         let Some(segment) = self.segment_with(id) else { return Ok(false) };
-        let Some(doing) = segment.remove(id)? else { return Ok(false) };
+        let Some(row_state) = segment.remove(id)? else { return Ok(false) };
         let (base, empty) = (segment.base(), segment.is_sealed() && segment.live() == 0);
         let sparse = segment.is_sparse();
-        let counted = if doing == Doing::Kept { &mut self.kept } else { &mut self.live };
+        let counted = if row_state == RowState::Kept { &mut self.kept } else { &mut self.live };
         *counted -= 1;
         if empty {
             self.segments.remove(&base.0).into_iter().for_each(|gone| self.emptied.push(gone.file().clone()));
         }
         self.sparse |= sparse && !empty;
-        self.moved(standing, doing, Doing::Gone)?;
+        self.moved(keys, row_state, RowState::Gone)?;
         Ok(true)
     }
 
@@ -426,11 +433,11 @@ impl Index {
 
     /// The first row from `from` on that was not ended.
     pub(crate) fn next_live(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
-        self.next_in(from, |segment| segment.live() > segment.kept(), Doing::is_live)
+        self.next_in(from, |segment| segment.live() > segment.kept(), RowState::is_live)
     }
 
     fn next_in_wait(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
-        self.next_in(from, |segment| segment.waiting() > 0, |doing| doing == Doing::Waiting)
+        self.next_in(from, |segment| segment.waiting() > 0, |row_state| row_state == RowState::Waiting)
     }
 
     /// The first row from `from` on that does what is wanted; only segments that have such rows are read.
@@ -438,7 +445,7 @@ impl Index {
         &mut self,
         from: RowId,
         has: impl Fn(&Segment) -> bool,
-        wanted: impl Fn(Doing) -> bool,
+        wanted: impl Fn(RowState) -> bool,
     ) -> Result<Option<RowId>, Error> {
         let start = self.segments.range(..=from.0).next_back().map_or(from.0, |(base, _)| *base);
         for (_, segment) in self.segments.range_mut(start..) {
@@ -464,7 +471,7 @@ impl Index {
     }
 
     /// The index of the active segment.
-    pub(crate) fn listing_of(&self, file: &Arc<SegmentFile>, now_ms: u64) -> Listing {
+    pub(crate) fn listing_of(&self, file: &Arc<SegmentFile>, now_ms: u64) -> SegmentIndex {
         self.segment_of(file).map(|segment| segment.listing(now_ms)).unwrap_or_default()
     }
 }

@@ -46,36 +46,38 @@ mod recovery;
 
 mod queue;
 
-mod take;
+mod consumer;
 
 mod engine;
 
 pub use disk::RealDisk;
 
-pub use condition::{Collate, Column, Condition, ConditionError, Kind, Pattern, Place, Schema, quote_json};
+pub use condition::{
+    Collate, Column, ColumnLayout, Condition, ConditionError, Kind, Pattern, Schema, quote_json,
+};
+pub use consumer::cursor::Cursor;
+pub use consumer::leased_rows::LeasedRows;
+pub use consumer::session::{Interrupter, Session};
+pub use consumer::transaction::{PendingPrepare, PreparedTransaction, Savepoint, Transaction};
+pub use consumer::wait::{Target, WaitOptions, WaitOutcome};
 pub use counters::{Counters, Status};
-pub use engine::{Engine, commit_together};
+pub use engine::{Engine, commit_multi_queue};
 pub use error::Error;
 pub use format::checkpoint::{Definition, Sync};
 pub use format::dedupe::Dedupe;
 pub use format::order::Order;
 pub use format::origin::{Origin, SLOTS, Source};
-pub use format::policy::{Backoff, Policy};
-pub use format::reader::READERS_MAX;
+pub use format::readers::READERS_MAX;
 pub use format::record::RowId;
+pub use format::retry_policy::{Backoff, RetryPolicy};
 pub use format::transaction::Xid;
 pub use histogram::{CLASS_ENDS_MS, CLASSES, Histogram};
-pub use queue::keep::Ended;
-pub use queue::lease::{Known, LeasedRow, Token};
+pub use queue::lease_table::{DeliveryInfo, LeasedRow, Token};
 pub use queue::owner::{OwnerId, Ownership};
-pub use queue::reading::ReaderStatus;
+pub use queue::readers::ReaderStatus;
+pub use queue::retention::RetainedFilter;
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
-pub use take::cursor::Cursor;
-pub use take::lease::Leased;
-pub use take::session::{Interrupter, Session};
-pub use take::transaction::{Mark, PreparedTransaction, Preparing, Transaction};
-pub use take::wait::{Patience, Target, Waited};
 
 /// Which rows a taker wants. It must always answer the same for the same row, with the same tries: a row
 /// that did not match is not looked at again until it comes back.

@@ -1,43 +1,43 @@
 //! One queue: publishing, acknowledging, reading. All writes go through the group commit.
 
-mod bury;
+pub(crate) mod batch;
 pub(crate) mod commit;
-pub(crate) mod copying;
-mod doubles;
-pub(crate) mod gather;
-pub(crate) mod keep;
+pub(crate) mod copy_state;
+mod dead_letter;
+mod dedupe;
+mod deferred;
+pub(crate) mod delivery;
 pub(crate) mod lease;
-pub(crate) mod leasing;
-pub(crate) mod offer;
+pub(crate) mod lease_table;
 pub(crate) mod owner;
-mod progress;
 mod rate;
 pub(crate) mod reader;
-pub(crate) mod reading;
-mod settle;
+pub(crate) mod readers;
+pub(crate) mod retention;
+mod scan_progress;
 pub(crate) mod shared;
 pub(crate) mod state;
 mod status;
 mod transaction;
-mod turn;
 pub(crate) mod waiter;
+mod write_lock;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::condition::rank::Rank;
-use crate::format::lease::Lease;
+use crate::condition::row_attributes::AttributeReader;
+use crate::format::lease_record::Lease;
 use crate::format::origin::{Origin, Source};
 use crate::format::record::RowId;
-use crate::recovery::Recovered;
+use crate::recovery::RecoveredQueue;
 use crate::store::folder::Folder;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
+use batch::EndKind;
 use commit::fail;
-use copying::Successor;
-use gather::Ending;
-use lease::LeaseBook;
+use copy_state::Successor;
+use lease_table::LeaseTable;
 use owner::{OwnerId, Ownership};
 use reader::Reader;
 use shared::Shared;
@@ -60,7 +60,7 @@ pub struct Queue {
     definition: Definition,
     schema: Arc<Schema>,
     /// What its rows say of the time at which they are given.
-    pub(crate) rank: Option<Rank>,
+    pub(crate) attribute_reader: Option<AttributeReader>,
     pub(crate) state: Mutex<State>,
     /// How many rows are not gone, as of a moment ago: for callers that need nothing else.
     live: AtomicU64,
@@ -71,7 +71,7 @@ pub struct Queue {
     /// How many callers wait for its lock.
     contenders: AtomicUsize,
     /// Signals that somebody stopped writing or maintaining.
-    pub(crate) turn: Condvar,
+    pub(crate) write_lock_released: Condvar,
     /// The queue that took its place.
     pub(crate) successor: OnceLock<Successor>,
 }
@@ -99,37 +99,47 @@ pub enum Published {
 
 impl Queue {
     /// Makes a queue of what recovery found in a folder.
-    pub(crate) fn open(shared: &Arc<Shared>, recovered: Recovered) -> Arc<Queue> {
+    pub(crate) fn open(shared: &Arc<Shared>, recovered: RecoveredQueue) -> Arc<Queue> {
         let queue = Arc::new_cyclic(|me| Queue::new(me.clone(), shared.clone(), recovered));
         queue.schedule_due(&mut queue.lock(), queue.clock().up_ms);
         queue
     }
 
-    fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: Recovered) -> Queue {
-        let Recovered { folder, definition, incarnation, index, journal, transactions, held, .. } = recovered;
-        let (leases, pasts, rank) = (recovered.leases, recovered.pasts, recovered.rank);
+    fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: RecoveredQueue) -> Queue {
+        let RecoveredQueue {
+            folder,
+            definition,
+            incarnation,
+            index,
+            journal,
+            transactions,
+            prepared_rows,
+            ..
+        } = recovered;
+        let (leases, failures, attribute_reader) =
+            (recovered.leases, recovered.failures, recovered.attribute_reader);
         let (next, active_next, log) = (recovered.next, recovered.active_next, recovered.log);
         let number = shared.next_number();
         shared.note_opened(number, &me);
         let live = AtomicU64::new(index.live());
         let mut state = State::new(incarnation, (index, journal, transactions), (next, active_next), log);
-        for lease in leases.rows.iter().filter(|lease| Lease::holds(lease)) {
+        for lease in leases.rows.iter().filter(|lease| Lease::blocks_delivery(lease)) {
             state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
         }
-        state.leases = LeaseBook::opened(leases, pasts, shared.clock());
-        for (tx, rows) in held {
+        state.leases = LeaseTable::opened(leases, failures, shared.clock());
+        for (tx, rows) in prepared_rows {
             let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
             rows.iter().for_each(|id| state.leases.begin_to_end(*id));
             state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
         }
-        (state.later, state.recent) = (recovered.later, recovered.recent);
+        (state.scheduled, state.recent) = (recovered.scheduled, recovered.recent);
         let reader = |ended| Reader { ended, ..Reader::default() };
         state.readers = recovered.ended.into_iter().map(reader).collect();
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));
-        let (turn, successor) = (Condvar::new(), OnceLock::new());
+        let (write_lock_released, successor) = (Condvar::new(), OnceLock::new());
         Queue {
             me,
             shared,
@@ -137,13 +147,13 @@ impl Queue {
             number,
             definition,
             schema,
-            rank,
+            attribute_reader,
             state,
             live,
             transactions: AtomicU64::new(0),
             used,
             contenders,
-            turn,
+            write_lock_released,
             successor,
         }
     }
@@ -192,7 +202,7 @@ impl Queue {
         self.used.store(self.shared.files.now(), Ordering::Relaxed);
         if !state.watched {
             state.watched = true;
-            self.shared.schedule_rest(self);
+            self.shared.schedule_idle_check(self);
         }
     }
 
@@ -213,10 +223,10 @@ impl Queue {
         owner: Option<OwnerId>,
         origin: Option<&Origin>,
     ) -> Result<Published, Error> {
-        self.fits(rows)?;
+        self.check_size(rows)?;
         let keys = if owner.is_none() { self.keys_of(rows) } else { Vec::new() };
         loop {
-            let mut state = self.room()?;
+            let mut state = self.lock_with_room()?;
             if let Some(origin) = origin.filter(|origin| state.is_duplicate(origin)) {
                 // The first delivery may still be on its way; this one waits for it.
                 self.commit(state)?;
@@ -230,9 +240,9 @@ impl Queue {
             }
             let first = state.next;
             for (nth, row) in rows.iter().enumerate() {
-                state.gather_row(row, owner, origin.filter(|_| nth == 0));
+                state.append_row(row, owner, origin.filter(|_| nth == 0));
             }
-            state.come(&keys, self.shared.now_ms());
+            state.record_keys(&keys, self.shared.now_ms());
             self.commit(state)?;
             return Ok(Published::New(first));
         }
@@ -240,19 +250,19 @@ impl Queue {
 
     /// Ends owned rows: they are gone or kept when that is written, if the queue's definition wants it on the
     /// disk, else at once.
-    pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId], ending: Ending) -> Result<(), Error> {
-        let mut state = self.room_to_end(epoch, rows)?;
+    pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId], ending: EndKind) -> Result<(), Error> {
+        let mut state = self.lock_to_end(epoch, rows)?;
         if state.epoch != epoch {
             return Ok(());
         }
-        if ending == Ending::Done {
+        if ending == EndKind::Acknowledged {
             state.note_worked(rows, self.shared.now_ms());
         }
         if self.definition.sync == Sync::Always {
-            state.gather.acknowledge(rows, ending);
+            state.next_batch.acknowledge(rows, ending);
             return self.commit(state);
         }
-        state.gather.record(rows, ending);
+        state.next_batch.record_applied_end(rows, ending);
         if let Err(error) = self.remove(&mut state, rows, ending) {
             fail(&mut state, &error);
             return Err(error);
@@ -262,14 +272,14 @@ impl Queue {
 
     /// Removes rows that a failed statement has added. If that can't be written now, it is written with the
     /// next batch.
-    pub(crate) fn take_back(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
-        let mut state = self.room()?;
+    pub(crate) fn retract(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
+        let mut state = self.lock_with_room()?;
         if state.epoch != epoch {
             return Ok(());
         }
-        state.gather.record(rows, self.gone());
-        self.remove(&mut state, rows, self.gone())?;
-        self.settle_later(&mut state);
+        state.next_batch.record_applied_end(rows, self.deletion());
+        self.remove(&mut state, rows, self.deletion())?;
+        self.schedule_flush(&mut state);
         match self.commit(state) {
             Err(Error::Disk { .. }) => Ok(()),
             other => other,
@@ -290,10 +300,10 @@ impl Queue {
         let mut state = self.lock();
         state.usable()?;
         self.touch(&mut state);
-        let Some(mut place) = state.index.locate(id)? else { return Ok(None) };
-        place.open()?;
+        let Some(mut location) = state.index.locate(id)? else { return Ok(None) };
+        location.open()?;
         drop(state);
-        place.read(id).map(Some)
+        location.read(id).map(Some)
     }
 
     /// Compiles a condition on this queue's rows, or returns the same one again while it is remembered for

@@ -8,48 +8,48 @@ use std::sync::Arc;
 use disk::Disk;
 
 use crate::Error;
-use crate::condition::rank::Rank;
+use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::{
-    self, BATCH_HEADER, Incarnation, Kind, Place, SEGMENT_HEADER, SegmentName, Stored,
+    self, BATCH_HEADER, Incarnation, IndexLocation, Kind, SEGMENT_HEADER, SegmentId, SegmentName,
 };
 use crate::format::checkpoint::{self, Checkpoint, Definition};
-use crate::format::lease::{Lease, Leases, Phase};
-use crate::format::listing::{Due, Listing};
+use crate::format::lease_record::{Lease, Leases, Phase};
 use crate::format::origin::Journal;
-use crate::format::policy::Past;
-use crate::format::reader::Ids;
+use crate::format::readers::RowIdSet;
 use crate::format::record::{ROW_SUM, Record, RowId, decode};
+use crate::format::retry_policy::FailureInfo;
+use crate::format::segment_index::{DueTime, SegmentIndex};
 use crate::format::transaction::Transactions;
-use crate::index::later::{Later, postpone_all};
-use crate::index::recent::RecentKeys;
-use crate::index::{Arrival, Index, Segment};
+use crate::index::dedupe_window::DedupeWindow;
+use crate::index::scheduled::{ScheduledRows, postpone_all};
+use crate::index::{Index, NewRow, Segment};
 use crate::store::file::SegmentFile;
-use crate::store::files::Files;
+use crate::store::files::OpenFiles;
 use crate::store::folder::Folder;
 use crate::store::log::Log;
 
 /// What the replay builds.
-struct Replay {
+struct LogReplay {
     index: Index,
     journal: Journal,
     transactions: Transactions,
     leases: BTreeMap<RowId, Lease>,
-    pasts: BTreeMap<RowId, Past>,
+    failures: BTreeMap<RowId, FailureInfo>,
     /// Rows that are due later.
-    dues: Vec<Due>,
-    recent: RecentKeys,
+    dues: Vec<DueTime>,
+    recent: DedupeWindow,
     /// The runs `(first, end)` of rows that the checkpoint says are kept, in order.
     kept: Vec<(u64, u64)>,
     /// For each reader: the rows that it has ended.
-    ended: Vec<Ids>,
-    rank: Option<Rank>,
+    ended: Vec<RowIdSet>,
+    attribute_reader: Option<AttributeReader>,
     now_ms: u64,
     next: RowId,
     /// The id that the next row had when the last segment began.
     active_next: RowId,
 }
 
-impl Replay {
+impl LogReplay {
     /// Whether the checkpoint says that a row is kept.
     fn was_kept(&self, id: RowId) -> bool {
         let after = self.kept.partition_point(|(first, _)| *first <= id.0);
@@ -58,7 +58,7 @@ impl Replay {
 
     /// Has rows wait again that were kept: for this reader, or for all. With a newer checkpoint they may wait
     /// already, and what follows in the log leads to the same.
-    fn give_again(&mut self, reader: Option<usize>, first: RowId, count: u64) -> Result<(), Error> {
+    fn replay_rows(&mut self, reader: Option<usize>, first: RowId, count: u64) -> Result<(), Error> {
         self.revive(first, count)?;
         let end = first.0.saturating_add(count);
         let Some(reader) = reader else {
@@ -85,7 +85,7 @@ impl Replay {
     /// Has rows wait that are kept. Returns them.
     fn revive(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
         let ids = first.0..first.0.saturating_add(count);
-        self.index.keeps.cut(&ids, &(0..=u64::MAX), u64::MAX);
+        self.index.retained.cut(&ids, &(0..=u64::MAX), u64::MAX);
         self.index.revive_run(first, count)
     }
 
@@ -100,7 +100,12 @@ impl Replay {
     }
 
     /// Notes that a reader has ended rows, and ends those that all have ended.
-    fn note_read(&mut self, reader: usize, (first, count): (RowId, u64), time_ms: u64) -> Result<(), Error> {
+    fn end_rows_for_reader(
+        &mut self,
+        reader: usize,
+        (first, count): (RowId, u64),
+        time_ms: u64,
+    ) -> Result<(), Error> {
         let end = first.0.saturating_add(count);
         // Not for a row that the checkpoint says is kept: it may be given again later.
         let mut from = first;
@@ -125,7 +130,7 @@ impl Replay {
 }
 
 /// A segment after its replay.
-struct Replayed {
+struct ReplayedSegment {
     file: Arc<SegmentFile>,
     /// The end of its valid part.
     end: u64,
@@ -133,7 +138,7 @@ struct Replayed {
 }
 
 /// A queue as it was found on disk.
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredQueue {
     pub(crate) folder: Arc<Folder>,
     pub(crate) definition: Definition,
     pub(crate) incarnation: Incarnation,
@@ -141,16 +146,16 @@ pub(crate) struct Recovered {
     pub(crate) journal: Journal,
     pub(crate) transactions: Transactions,
     /// The rows that the prepared transactions own.
-    pub(crate) held: Vec<(u64, Vec<RowId>)>,
+    pub(crate) prepared_rows: Vec<(u64, Vec<RowId>)>,
     /// Those that are over count as such, and own their rows until somebody looks.
     pub(crate) leases: Leases,
     /// What is known of rows besides.
-    pub(crate) pasts: Vec<(RowId, Past)>,
-    pub(crate) rank: Option<Rank>,
-    pub(crate) later: Later,
-    pub(crate) recent: RecentKeys,
+    pub(crate) failures: Vec<(RowId, FailureInfo)>,
+    pub(crate) attribute_reader: Option<AttributeReader>,
+    pub(crate) scheduled: ScheduledRows,
+    pub(crate) recent: DedupeWindow,
     /// For each reader: the rows that it has ended, and another one has not.
-    pub(crate) ended: Vec<Ids>,
+    pub(crate) ended: Vec<RowIdSet>,
     /// The id of the next row.
     pub(crate) next: RowId,
     /// The id that the next row had when the active segment began.
@@ -163,22 +168,22 @@ pub(crate) struct Recovered {
 /// `now_ms`: which rows are due.
 pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
-    files: &Arc<Files>,
+    files: &Arc<OpenFiles>,
     path: &Path,
     now_ms: u64,
-) -> Result<Recovered, Error> {
+) -> Result<RecoveredQueue, Error> {
     let checkpoint = Checkpoint::read(&**disk, path)?;
     let folder = Folder::new(disk.clone(), files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
-    let mut replay = Replay {
+    let mut replay = LogReplay {
         index: Index::new(&checkpoint.definition),
         journal: checkpoint.journal.clone(),
         transactions: checkpoint.transactions.clone(),
         leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
-        pasts: checkpoint.pasts.iter().cloned().collect(),
-        rank: Rank::of(&checkpoint.definition)?,
+        failures: checkpoint.failures.iter().cloned().collect(),
+        attribute_reader: AttributeReader::of(&checkpoint.definition)?,
         dues: Vec::new(),
-        recent: RecentKeys::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
+        recent: DedupeWindow::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
         kept: checkpoint.kept.iter().map(|run| (run.first, run.end())).collect(),
         ended: checkpoint.ended.clone(),
         now_ms,
@@ -190,27 +195,27 @@ pub(crate) fn recover(
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
-    let held = hold_prepared(&mut replay)?;
-    let leases = Leases { rows: hold_leased(&mut replay)?, ..leases };
-    let pasts = known_pasts(&mut replay)?;
-    let held_rows: BTreeSet<RowId> = held.iter().flat_map(|(_, rows)| rows).copied().collect();
-    let later = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
+    let prepared_rows = own_prepared(&mut replay)?;
+    let leases = Leases { rows: own_leased(&mut replay)?, ..leases };
+    let failures = live_failures(&mut replay)?;
+    let held_rows: BTreeSet<RowId> = prepared_rows.iter().flat_map(|(_, rows)| rows).copied().collect();
+    let scheduled = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
     // Nobody waits yet.
     replay.index.take_ready();
     let ended = only_live(&mut replay.index, std::mem::take(&mut replay.ended))?;
-    let Replay { index, journal, transactions, rank, recent, next, active_next, .. } = replay;
-    Ok(Recovered {
+    let LogReplay { index, journal, transactions, attribute_reader, recent, next, active_next, .. } = replay;
+    Ok(RecoveredQueue {
         folder,
         definition,
         incarnation,
         index,
         journal,
         transactions,
-        held,
+        prepared_rows,
         leases,
-        pasts,
-        rank,
-        later,
+        failures,
+        attribute_reader,
+        scheduled,
         recent,
         ended,
         next,
@@ -220,7 +225,7 @@ pub(crate) fn recover(
 }
 
 /// Takes the rows of the transactions that are still prepared.
-fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
+fn own_prepared(replay: &mut LogReplay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
     let mut held = Vec::new();
     for (tx, prepared) in &replay.transactions.open {
         let mut rows = Vec::new();
@@ -234,17 +239,17 @@ fn hold_prepared(replay: &mut Replay) -> Result<Vec<(u64, Vec<RowId>)>, Error> {
 
 /// Takes the rows that nobody is given because of their leases. One that a prepared transaction ends is taken
 /// already; its lease goes on if it comes back. Returns what is known of rows that are not gone.
-fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
+fn own_leased(replay: &mut LogReplay) -> Result<Vec<Lease>, Error> {
     let mut known = Vec::new();
     for (row, mut lease) in std::mem::take(&mut replay.leases) {
-        if !replay.index.doing(row)?.is_live() {
+        if !replay.index.row_state(row)?.is_live() {
             continue;
         }
-        if lease.holds() && !replay.index.take(row)? && !lease.is_good() {
+        if lease.blocks_delivery() && !replay.index.take(row)? && !lease.has_valid_token() {
             lease.phase = Phase::Free;
         }
         if lease.phase == Phase::Dead {
-            replay.index.let_pass(row)?;
+            replay.index.unblock_group(row)?;
         }
         known.push(lease);
     }
@@ -252,10 +257,10 @@ fn hold_leased(replay: &mut Replay) -> Result<Vec<Lease>, Error> {
 }
 
 /// The sets of readers without rows that are not there.
-fn only_live(index: &mut Index, ended: Vec<Ids>) -> Result<Vec<Ids>, Error> {
+fn only_live(index: &mut Index, ended: Vec<RowIdSet>) -> Result<Vec<RowIdSet>, Error> {
     let mut kept = Vec::with_capacity(ended.len());
     for ids in ended {
-        let mut live = Ids::default();
+        let mut live = RowIdSet::default();
         for (first, end) in ids.runs() {
             let mut from = RowId(first);
             while let Some(id) = index.next_live(from)?.filter(|id| id.0 < end) {
@@ -269,11 +274,11 @@ fn only_live(index: &mut Index, ended: Vec<Ids>) -> Result<Vec<Ids>, Error> {
 }
 
 /// What is known of rows that are not gone.
-fn known_pasts(replay: &mut Replay) -> Result<Vec<(RowId, Past)>, Error> {
+fn live_failures(replay: &mut LogReplay) -> Result<Vec<(RowId, FailureInfo)>, Error> {
     let mut known = Vec::new();
-    for (row, past) in std::mem::take(&mut replay.pasts) {
-        if replay.index.doing(row)?.is_live() {
-            known.push((row, past));
+    for (row, failure) in std::mem::take(&mut replay.failures) {
+        if replay.index.row_state(row)?.is_live() {
+            known.push((row, failure));
         }
     }
     Ok(known)
@@ -300,12 +305,16 @@ fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTre
     Ok(numbers)
 }
 
-fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, replay: &mut Replay) -> Result<(), Error> {
-    let mut later = Vec::new();
+fn sealed_segments(
+    folder: &Arc<Folder>,
+    checkpoint: &Checkpoint,
+    replay: &mut LogReplay,
+) -> Result<(), Error> {
+    let mut scheduled = Vec::new();
     for listed in &checkpoint.segments {
         let (incarnation, features) = (checkpoint.incarnation, checkpoint.features());
-        let place = Place { incarnation, features, name: listed.name };
-        let file = SegmentFile::new(folder, place);
+        let segment_id = SegmentId { incarnation, features, name: listed.name };
+        let file = SegmentFile::new(folder, segment_id);
         let stat = folder.disk().stat(&file.path());
         let stat = stat.map_err(|error| file.corrupt(&format!("a missing segment ({error})"), 0))?;
         if stat.len != listed.stored.file_len {
@@ -313,13 +322,13 @@ fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, replay: &mut R
         }
         let segment =
             Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
-        later.extend(listed.later.then(|| segment.base()));
+        scheduled.extend(listed.scheduled.then(|| segment.base()));
         let segment = segment.with_oldest(listed.oldest_ms);
         let all_kept = listed.kept > 0 && listed.kept == listed.live;
         replay.index.insert(if all_kept { segment.with_all_kept() } else { segment });
     }
     replay.index.adopt_kept(&checkpoint.kept)?;
-    replay.dues = replay.index.load(&later)?;
+    replay.dues = replay.index.load(&scheduled)?;
     replay.index.order()?;
     Ok(())
 }
@@ -328,17 +337,17 @@ fn replay_all(
     folder: &Arc<Folder>,
     checkpoint: &Checkpoint,
     numbers: &BTreeSet<u64>,
-    replay: &mut Replay,
+    replay: &mut LogReplay,
 ) -> Result<Log, Error> {
     let mut last = numbers.last().copied().unwrap_or(checkpoint.replay_from);
     if last > checkpoint.replay_from && !is_begun(&segment_file(folder, checkpoint, last))? {
         last -= 1;
     }
-    let mut active: Option<Replayed> = None;
+    let mut active: Option<ReplayedSegment> = None;
     for number in checkpoint.replay_from..=last {
         let file = segment_file(folder, checkpoint, number);
         let bytes = read_whole(folder.disk(), &file)?;
-        let header = batch::decode_segment_header(&file.path(), &bytes, file.place());
+        let header = batch::decode_segment_header(&file.path(), &bytes, file.id());
         if active.as_ref().is_some_and(|before| !before.sealed) {
             return Err(file.corrupt("a segment behind one that has no end", 0));
         }
@@ -350,28 +359,32 @@ fn replay_all(
         Some(active) if !active.sealed => Log::resume(folder, active.file, active.end),
         Some(active) => {
             replay.active_next = replay.next;
-            let place = *active.file.place();
-            let number = place.name.number + 1;
-            Log::create(folder, Place { name: SegmentName { number, ..place.name }, ..place }, replay.next)
+            let segment_id = *active.file.id();
+            let number = segment_id.name.number + 1;
+            Log::create(
+                folder,
+                SegmentId { name: SegmentName { number, ..segment_id.name }, ..segment_id },
+                replay.next,
+            )
         }
         None => Err(Error::Corrupt {
             file: folder.path().join(checkpoint::FILE),
             what: format!("no segment {:016x} to begin with", checkpoint.replay_from),
-            place: 0,
+            offset: 0,
         }),
     }
 }
 
 fn segment_file(folder: &Arc<Folder>, checkpoint: &Checkpoint, number: u64) -> Arc<SegmentFile> {
-    SegmentFile::new(folder, Place::active(checkpoint.incarnation, checkpoint.features(), number))
+    SegmentFile::new(folder, SegmentId::active(checkpoint.incarnation, checkpoint.features(), number))
 }
 
 /// Whether the last segment is part of the log. A crash may leave a segment whose header is incomplete, or
 /// the first one of an emptying that did not take effect. Nothing was written to it, and it is removed.
 fn is_begun(file: &SegmentFile) -> Result<bool, Error> {
     let bytes = read_whole(file.disk(), file)?;
-    let begun = bytes.len() > SEGMENT_HEADER
-        || batch::decode_segment_header(&file.path(), &bytes, file.place()).is_ok();
+    let begun =
+        bytes.len() > SEGMENT_HEADER || batch::decode_segment_header(&file.path(), &bytes, file.id()).is_ok();
     if !begun {
         file.disk().remove(&file.path()).map_err(Error::disk(&file.path()))?;
     }
@@ -391,15 +404,15 @@ fn replay_segment(
     file: Arc<SegmentFile>,
     bytes: &[u8],
     last: bool,
-    replay: &mut Replay,
-) -> Result<Replayed, Error> {
+    replay: &mut LogReplay,
+) -> Result<ReplayedSegment, Error> {
     let mut at = SEGMENT_HEADER;
     let mut sealed = false;
     while at < bytes.len() {
-        let Some((header, body)) = batch::open(&bytes[at..], file.place(), at as u64) else { break };
+        let Some((header, body)) = batch::open(&bytes[at..], file.id(), at as u64) else { break };
         match header.kind {
             Kind::Records => {
-                let records = decode(body, header.first, file.place().features)
+                let records = decode(body, header.first, file.id().features)
                     .map_err(|(what, inside)| file.corrupt(what, (at + BATCH_HEADER + inside) as u64))?;
                 let body_at = (at + BATCH_HEADER) as u64;
                 for record in records {
@@ -409,8 +422,8 @@ fn replay_segment(
             }
             Kind::Index => {
                 let len = (BATCH_HEADER + body.len()) as u64;
-                let stored = Stored { offset: at as u64, len, file_len: at as u64 + len };
-                let listed = Listing::decode(body, header.first, file.place().features)
+                let stored = IndexLocation { offset: at as u64, len, file_len: at as u64 + len };
+                let listed = SegmentIndex::decode(body, header.first, file.id().features)
                     .ok_or_else(|| file.corrupt("an index that is no index", at as u64))?;
                 replay.index.keep_listed(&file, &listed.rows)?;
                 at += BATCH_HEADER + body.len();
@@ -424,10 +437,10 @@ fn replay_segment(
     if sealed && !whole {
         return Err(file.corrupt("bytes behind the end of a segment", at as u64));
     }
-    if !whole && (!last || batch::was_synced(bytes, file.place(), at)) {
+    if !whole && (!last || batch::was_synced(bytes, file.id(), at)) {
         return Err(file.corrupt("a batch with a wrong checksum", at as u64));
     }
-    Ok(Replayed { file, end: at as u64, sealed })
+    Ok(ReplayedSegment { file, end: at as u64, sealed })
 }
 
 fn apply(
@@ -435,7 +448,7 @@ fn apply(
     record: Record,
     (body, body_at): (&[u8], u64),
     time_ms: u64,
-    replay: &mut Replay,
+    replay: &mut LogReplay,
 ) -> Result<(), Error> {
     match record {
         Record::Row { id, at, len, time_ms: moved, origin } => {
@@ -445,13 +458,13 @@ fn apply(
             }
             let time_ms = moved.unwrap_or(time_ms);
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
-            let ranked = Rank::read(replay.rank.as_ref(), replay.now_ms, row);
-            replay.index.push(file, &Arrival { id, offset, len, time_ms, ranked })?;
+            let attributes = AttributeReader::read(replay.attribute_reader.as_ref(), replay.now_ms, row);
+            replay.index.push(file, &NewRow { id, offset, len, time_ms, attributes })?;
             if replay.was_kept(id) {
                 replay.index.set_kept(id)?;
             }
-            let due_ms = ranked.due_ms;
-            replay.dues.extend((due_ms > 0).then_some(Due { id, due_ms }));
+            let due_ms = attributes.due_ms;
+            replay.dues.extend((due_ms > 0).then_some(DueTime { id, due_ms }));
             replay.next = RowId(id.0 + 1);
             origin.iter().for_each(|origin| replay.journal.add(origin));
         }
@@ -459,10 +472,12 @@ fn apply(
             replay.index.end_run(first, count, time_ms)?;
             replay.forget_reading(first, count);
         }
-        Record::Read { reader, first, count } => replay.note_read(reader, (first, count), time_ms)?,
+        Record::ReaderEnd { reader, first, count } => {
+            replay.end_rows_for_reader(reader, (first, count), time_ms)?
+        }
         Record::Discard { first, count } => replay.index.remove_run(first, count)?,
-        Record::Again { reader, first, count } => replay.give_again(reader, first, count)?,
-        Record::Unread { reader, first, count } => replay.unread(reader, first, count)?,
+        Record::Replay { reader, first, count } => replay.replay_rows(reader, first, count)?,
+        Record::ReaderReopen { reader, first, count } => replay.unread(reader, first, count)?,
         Record::Prepare { tx, prepared } => {
             replay.transactions.note(tx);
             replay.transactions.open.insert(tx, prepared);
@@ -470,8 +485,8 @@ fn apply(
         Record::Lease(lease) => {
             replay.leases.insert(lease.row, lease);
         }
-        Record::Past { row, past } => {
-            replay.pasts.insert(row, past);
+        Record::Failure { row, failure } => {
+            replay.failures.insert(row, failure);
         }
         Record::Key(recent) => replay.recent.set(recent),
         // The checkpoint may be newer than this record, and no longer have the transaction.

@@ -3,16 +3,16 @@
 //! deadlock.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-#[path = "interleaving/back.rs"]
-mod back;
+#[path = "interleaving/commit_ordered.rs"]
+mod commit_ordered;
 #[path = "interleaving/dedupe.rs"]
 mod dedupe;
 #[path = "interleaving/fifo.rs"]
 mod fifo;
+#[path = "interleaving/give_back.rs"]
+mod give_back;
 #[path = "interleaving/reader.rs"]
 mod reader;
-#[path = "interleaving/remembered.rs"]
-mod remembered;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use disk::faults::FaultDisk;
 use queue::{
-    Definition, Engine, Error, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited, Xid,
+    Definition, Engine, Error, Filter, Options, OwnerId, Queue, Session, Sync, Target, WaitOptions,
+    WaitOutcome, Xid,
 };
 use shuttle::thread;
 
@@ -83,8 +84,8 @@ fn check(scenario: impl Fn() + Send + std::marker::Sync + Copy + 'static) {
 /// Takes one row and ends it.
 fn take(number: u64, targets: &[Target]) {
     let mut session = session(number);
-    assert!(matches!(session.wait(targets, &mut Patience::forever()).unwrap(), Waited::Taken(_)));
-    assert_eq!(session.held().unwrap().1.len(), 1);
+    assert!(matches!(session.wait(targets, &mut WaitOptions::forever()).unwrap(), WaitOutcome::Taken(_)));
+    assert_eq!(session.owned_rows().unwrap().1.len(), 1);
     session.end().unwrap();
 }
 
@@ -114,8 +115,8 @@ fn a_row_ended_while_its_queue_is_replaced_does_not_come_back() {
             let [old, new] = [queues[0].clone(), queues[1].clone()];
             old.publish(&[b"a", b"b"], None).unwrap();
             let mut owner = session(1);
-            owner.wait(&[all(&old)], &mut Patience::poll()).unwrap();
-            old.hold_back().unwrap();
+            owner.wait(&[all(&old)], &mut WaitOptions::poll()).unwrap();
+            old.begin_copy().unwrap();
             let ending = thread::spawn(move || owner.end().unwrap());
             let mut cursor = old.copy_cursor(true);
             while let Some((_, row)) = cursor.advance().unwrap() {
@@ -123,7 +124,7 @@ fn a_row_ended_while_its_queue_is_replaced_does_not_come_back() {
             }
             old.replaced_by(&new, || Ok(())).unwrap();
             ending.join().unwrap();
-            old.let_go();
+            old.end_copy();
             assert_eq!((new.status().waiting, new.status().owned), (1, 0));
         };
         check(scenario);
@@ -137,13 +138,13 @@ fn a_row_given_back_reaches_who_waits_for_it_behind_a_condition() {
         let queue = queues[0].clone();
         queue.publish(&[b"a", b"b"], None).unwrap();
         let mut owner = session(1);
-        owner.wait(&[only(&queue, b'a')], &mut Patience::forever()).unwrap();
+        owner.wait(&[only(&queue, b'a')], &mut WaitOptions::forever()).unwrap();
         let target = only(&queue, b'a');
         let taker = thread::spawn(move || take(2, &[target]));
         let second = queue.clone();
         let other = thread::spawn(move || {
             let mut three = session(3);
-            three.wait(&[only(&second, b'b')], &mut Patience::poll()).unwrap();
+            three.wait(&[only(&second, b'b')], &mut WaitOptions::poll()).unwrap();
             three.abort().unwrap();
         });
         owner.abort().unwrap();
@@ -161,7 +162,7 @@ fn what_a_transaction_adds_or_gives_back_reaches_who_waits_for_it() {
         put(&queue, b"back");
         let mut owner = session(1);
         let mut transaction = owner.begin(&queue).unwrap();
-        assert_eq!(owner.wait(&[all(&queue)], &mut Patience::poll()).unwrap(), Waited::Taken(0));
+        assert_eq!(owner.wait(&[all(&queue)], &mut WaitOptions::poll()).unwrap(), WaitOutcome::Taken(0));
         assert!(owner.end_within(&mut transaction));
         let mut threads = Vec::new();
         for (number, first) in [(2, b'b'), (3, b'n')] {
@@ -221,7 +222,7 @@ fn a_queue_is_not_replaced_while_a_transaction_is_prepared() {
         transaction.publish(&[b"row"]).unwrap();
         let preparing =
             thread::spawn(move || transaction.prepare(&Xid::new(1, b"one", b"").unwrap()).is_ok());
-        let replaced = queue.hold_back().and_then(|()| queue.replaced_by(&copy, || Ok(()))).is_ok();
+        let replaced = queue.begin_copy().and_then(|()| queue.replaced_by(&copy, || Ok(()))).is_ok();
         assert!(!(preparing.join().unwrap() && replaced), "a prepared transaction is lost");
     });
 }
@@ -258,8 +259,8 @@ fn the_first_target_is_preferred_whoever_publishes_first() {
         });
         // A row was in `high` before one was in `low`, so a session that looks at both never takes from
         // `low`.
-        let waited = session(1).wait(&[all(&high), all(&low)], &mut Patience::forever()).unwrap();
-        assert_eq!(waited, Waited::Taken(0));
+        let waited = session(1).wait(&[all(&high), all(&low)], &mut WaitOptions::forever()).unwrap();
+        assert_eq!(waited, WaitOutcome::Taken(0));
         publisher.join().unwrap();
     });
 }
@@ -277,7 +278,7 @@ fn an_interrupt_ends_a_wait_and_loses_no_row() {
             let killed = killed.clone();
             move || {
                 let mut alive = || !killed.load(Ordering::SeqCst);
-                let mut patience = Patience { alive: Some(&mut alive), ..Patience::forever() };
+                let mut patience = WaitOptions { alive: Some(&mut alive), ..WaitOptions::forever() };
                 let waited = waiting.wait(&[target], &mut patience).unwrap();
                 waiting.close().unwrap();
                 waited
@@ -329,7 +330,7 @@ fn emptying_meets_publishers_takers_and_tidying() {
             let queue = queue.clone();
             move || {
                 let mut session = session(1);
-                session.wait(&[all(&queue)], &mut Patience::poll()).unwrap();
+                session.wait(&[all(&queue)], &mut WaitOptions::poll()).unwrap();
                 session.end().unwrap();
             }
         });

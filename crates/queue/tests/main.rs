@@ -2,6 +2,8 @@
 #![cfg(not(feature = "shuttle"))]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+#[path = "main/alter_copy.rs"]
+mod alter_copy;
 #[path = "main/basic.rs"]
 mod basic;
 #[path = "main/corrupt.rs"]
@@ -20,16 +22,8 @@ mod fifo;
 mod fifo_crash;
 #[path = "main/full.rs"]
 mod full;
-#[path = "main/hold.rs"]
-mod hold;
 #[path = "main/idle.rs"]
 mod idle;
-#[path = "main/keep.rs"]
-mod keep;
-#[path = "main/keep_crash.rs"]
-mod keep_crash;
-#[path = "main/keep_model.rs"]
-mod keep_model;
 #[path = "main/large.rs"]
 mod large;
 #[path = "main/lease.rs"]
@@ -40,14 +34,12 @@ mod lease_crash;
 mod lease_model;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/multi_queue_commit.rs"]
+mod multi_queue_commit;
 #[path = "main/order_crash.rs"]
 mod order_crash;
 #[path = "main/order_model.rs"]
 mod order_model;
-#[path = "main/policy.rs"]
-mod policy;
-#[path = "main/policy_crash.rs"]
-mod policy_crash;
 #[path = "main/priority.rs"]
 mod priority;
 #[path = "main/reader.rs"]
@@ -56,6 +48,16 @@ mod reader;
 mod reader_crash;
 #[path = "main/reader_model.rs"]
 mod reader_model;
+#[path = "main/retention.rs"]
+mod retention;
+#[path = "main/retention_crash.rs"]
+mod retention_crash;
+#[path = "main/retention_model.rs"]
+mod retention_model;
+#[path = "main/retry_policy.rs"]
+mod retry_policy;
+#[path = "main/retry_policy_crash.rs"]
+mod retry_policy_crash;
 #[path = "main/same.rs"]
 mod same;
 #[path = "main/support.rs"]
@@ -64,8 +66,6 @@ mod support;
 mod thread;
 #[path = "main/times.rs"]
 mod times;
-#[path = "main/together.rs"]
-mod together;
 #[path = "main/transaction.rs"]
 mod transaction;
 #[path = "main/transaction_crash.rs"]

@@ -103,7 +103,7 @@ pub struct RqColumn {
     pub(crate) two: u32,
     pub(crate) is_variable: u32,
     /// Fixed: offset and length; variable: how many variable columns are before it.
-    pub(crate) place: u32,
+    pub(crate) offset: u32,
     pub(crate) len: u32,
     /// -1 for NOT NULL.
     pub(crate) null_bit: i32,
@@ -128,9 +128,9 @@ pub struct RqDefinition {
     /// How long a row waits after a failed try, as text; empty for not at all.
     pub(crate) backoff: RqSlice,
     /// The folder of the queue for rows that have no tries left; empty for none.
-    pub(crate) dead: RqSlice,
+    pub(crate) dead_letter_folder: RqSlice,
     /// Whether what is known of rows is shown.
-    pub(crate) noted: c_int,
+    pub(crate) shows_delivery_info: c_int,
     /// The number of the column that says when a row is due; -1 for none.
     pub(crate) due: i32,
     /// The number of the column that says which rows come first; -1 for none.
@@ -149,7 +149,7 @@ pub struct RqDefinition {
 
 /// What is known of a row besides.
 #[repr(C)]
-pub struct RqKnown {
+pub struct RqDeliveryInfo {
     /// How many of its tries have failed.
     pub(crate) failed: u64,
     /// Why the last one failed, in UTF-8; empty when nobody said.
@@ -221,14 +221,14 @@ pub struct RqStatus {
     pub(crate) compiles: u64,
     pub(crate) compile_hits: u64,
     pub(crate) duplicates: u64,
-    pub(crate) doubles: u64,
+    pub(crate) left_out: u64,
     pub(crate) replayed: u64,
     pub(crate) leases: u64,
     pub(crate) leases_expired: u64,
     pub(crate) leases_failed: u64,
     pub(crate) leases_refused: u64,
     pub(crate) tries_cut: u64,
-    pub(crate) buried: u64,
+    pub(crate) dead_lettered: u64,
     /// How old rows were when they were given, in classes of milliseconds.
     pub(crate) waited: [u64; RQ_CLASSES],
     /// How long those who ended rows had had them.
@@ -263,7 +263,7 @@ pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *
 pub type RqEachPrepared = extern "C" fn(context: *mut c_void, xid: *const RqXid) -> c_int;
 
 /// Tells the coordinator of transactions that it may forget those that it has asked about.
-pub type RqForget = extern "C" fn(cookie: *mut c_void);
+pub type RqCheckpointDone = extern "C" fn(cookie: *mut c_void);
 
 /// A row that somebody owns, for a reader unless that is empty.
 #[repr(C)]

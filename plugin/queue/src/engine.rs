@@ -9,7 +9,7 @@ use queue::{Engine, Options, RealDisk};
 
 use crate::abi::{RQ_FAILED, RQ_OK, RqError, RqServer, RqSlice};
 use crate::guard::{Fault, guard};
-use crate::{collation, fault, undecided};
+use crate::{collation, fault, pending_decisions};
 
 static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
 
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, err
 
 /// With `hold`, no row goes from one queue to another by itself until the call without it.
 #[unsafe(no_mangle)]
-pub extern "C" fn rq_hold_moves(hold: c_int) -> c_int {
+pub extern "C" fn rq_pause_dead_letters(hold: c_int) -> c_int {
     guard(std::ptr::null_mut(), None, || {
         engine()?.hold_moves(hold != 0);
         Ok(RQ_OK)
@@ -87,7 +87,7 @@ pub extern "C" fn rq_hold_moves(hold: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn rq_stop() -> c_int {
     guard(std::ptr::null_mut(), None, || {
-        undecided::decide_again();
+        pending_decisions::decide_again();
         drop(ENGINE.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(RQ_OK)
     })

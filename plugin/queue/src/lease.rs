@@ -4,14 +4,14 @@ use std::ffi::{c_int, c_void};
 use std::str::FromStr;
 use std::time::Duration;
 
-use queue::{Error, Patience, Queue, Token, Waited};
+use queue::{Error, Queue, Token, WaitOptions, WaitOutcome};
 
 use crate::abi::{RQ_END, RQ_OK, RQ_TAKEN, RqAlive, RqError, RqSlice, RqTarget, array, shared};
 use crate::collation::Server;
 use crate::guard::{Fault, guard};
-use crate::leased::Leases;
 use crate::session::RqSession;
-use crate::take::{ALIVE_EVERY, ended, target};
+use crate::statement_leases::StatementLeases;
+use crate::wait::{ALIVE_EVERY, ended, target};
 
 /// What to do with tokens: end their rows.
 pub const RQ_ACK: c_int = 0;
@@ -50,11 +50,14 @@ pub unsafe extern "C" fn rq_lease(
         let mut alive = || alive(context) != 0;
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let (alive, alive_every) = (Some(&mut alive as &mut dyn FnMut() -> bool), Some(ALIVE_EVERY));
-        let mut patience = Patience { rows_max, timeout, alive, alive_every };
+        let mut patience = WaitOptions { rows_max, timeout, alive, alive_every };
         let (waited, leased) = session.lease(&targets, &mut patience, Duration::from_millis(lease_ms))?;
         // A queue that was emptied just then has taken its rows with it.
-        let waited =
-            if leased.is_none() && matches!(waited, Waited::Taken(_)) { Waited::TimedOut } else { waited };
+        let waited = if leased.is_none() && matches!(waited, WaitOutcome::Taken(_)) {
+            WaitOutcome::TimedOut
+        } else {
+            waited
+        };
         leases.all.extend(leased);
         let (code, at) = ended(waited);
         debug_assert!(code != RQ_TAKEN || at < count);
@@ -77,7 +80,7 @@ pub unsafe extern "C" fn rq_leased_tokens(
 ) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        let Leases { all, text: out } = unsafe { &mut (*session).leases };
+        let StatementLeases { all, text: out } = unsafe { &mut (*session).leases };
         let Some(leased) = all.last() else { return Ok(RQ_END) };
         // SAFETY: the caller's string.
         let table = String::from_utf8_lossy(unsafe { table.get() });
@@ -103,7 +106,7 @@ pub unsafe extern "C" fn rq_leased_json(
 ) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        let Leases { all, text: out } = unsafe { &mut (*session).leases };
+        let StatementLeases { all, text: out } = unsafe { &mut (*session).leases };
         let Some(leased) = all.last_mut() else { return Ok(RQ_END) };
         // SAFETY: the caller's string.
         let table = String::from_utf8_lossy(unsafe { table.get() });
@@ -125,9 +128,9 @@ pub unsafe extern "C" fn rq_leased_json(
                 Some((_, bytes)) => schema.json(bytes, strings != 0, &Server, out),
                 None => out.push_str("null"),
             }
-            if with_why != 0 && !cursor.known().why.is_empty() {
+            if with_why != 0 && !cursor.delivery_info().why.is_empty() {
                 out.push_str(",\"why\":");
-                queue::quote_json(&cursor.known().why, out);
+                queue::quote_json(&cursor.delivery_info().why, out);
             }
             out.push('}');
         }

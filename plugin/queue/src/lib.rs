@@ -12,22 +12,22 @@
 #![expect(clippy::missing_safety_doc, reason = "said once, for all functions")]
 
 pub mod abi;
+pub mod alter_copy;
 pub mod collation;
-pub mod commit;
+pub mod commit_order;
+pub mod cursor;
 pub mod engine;
 pub mod fault;
-pub mod found;
 pub mod guard;
-pub mod hold;
 pub mod lease;
-pub mod leased;
 pub mod origin;
+pub mod pending_decisions;
 pub mod publish;
+pub mod queue_cache;
 pub mod queues;
-pub mod remembered;
 pub mod session;
+pub mod statement_leases;
 pub mod status;
-pub mod take;
 pub mod transaction;
-pub mod undecided;
-pub mod walk;
+pub mod transaction_calls;
+pub mod wait;

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn rq_origin(
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let session = unsafe { &mut *session };
-        let held = session.session.held();
+        let held = session.session.owned_rows();
         let Some((queue, row)) = held.and_then(|(queue, rows)| Some((queue, *rows.first()?))) else {
             return Ok(RQ_END);
         };

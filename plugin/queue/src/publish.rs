@@ -44,9 +44,9 @@ pub unsafe extern "C" fn rq_publish(
     })
 }
 
-/// Adds rows for a statement that may still fail: nobody sees or takes them until `rq_settle`.
+/// Adds rows for a statement that may still fail: nobody sees or takes them until `rq_end_statement`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_publish_unsettled(
+pub unsafe extern "C" fn rq_publish_in_statement(
     session: *mut RqSession,
     queue: *const Queue,
     rows: *const RqSlice,
@@ -64,22 +64,22 @@ pub unsafe extern "C" fn rq_publish_unsettled(
             fault::arm();
         }
         // SAFETY: the caller's handle.
-        unsafe { &mut *session }.session.publish_unsettled(&queue, &rows)?;
+        unsafe { &mut *session }.session.publish_in_statement(&queue, &rows)?;
         Ok(RQ_OK)
     })
 }
 
-/// Whether the connection has rows from `rq_publish_unsettled`.
+/// Whether the connection has rows from `rq_publish_in_statement`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_is_unsettled(session: *const RqSession) -> c_int {
+pub unsafe extern "C" fn rq_has_statement_rows(session: *const RqSession) -> c_int {
     // SAFETY: the caller's handle.
-    c_int::from(unsafe { &*session }.session.is_unsettled())
+    c_int::from(unsafe { &*session }.session.has_statement_rows())
 }
 
-/// Lets others take the rows from `rq_publish_unsettled`, but for doubles, which are left out and counted;
+/// Lets others take the rows from `rq_publish_in_statement`, but for doubles, which are left out and counted;
 /// or, without `keep`, removes them.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_settle(
+pub unsafe extern "C" fn rq_end_statement(
     session: *mut RqSession,
     keep: c_int,
     left_out: *mut u64,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn rq_settle(
 ) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        let doubles = unsafe { &mut *session }.session.settle(keep != 0)?;
+        let doubles = unsafe { &mut *session }.session.end_statement(keep != 0)?;
         // SAFETY: the caller's variable.
         unsafe { *left_out = doubles };
         Ok(RQ_OK)

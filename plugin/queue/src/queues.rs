@@ -6,18 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use queue::{
-    Backoff, Collate, Column, Dedupe, Definition, Ended, Error, Filter, Kind, Order, Place, Policy, Queue,
-    READERS_MAX, RowId, Schema, Sync,
+    Backoff, Collate, Column, ColumnLayout, Dedupe, Definition, Error, Filter, Kind, Order, Queue,
+    READERS_MAX, RetainedFilter, RetryPolicy, RowId, Schema, Sync,
 };
 
 use crate::abi::{
     self, RQ_FAILED, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqEachColumn, RqError, RqSlice, array, shared,
 };
+use crate::alter_copy::{RqCopy, open};
 use crate::collation::Server;
 use crate::engine::engine;
-use crate::found::moved;
 use crate::guard::{Fault, guard};
-use crate::hold::{RqHold, open};
+use crate::queue_cache::moved;
 
 /// # Safety
 /// Safety as for [`RqSlice::get`].
@@ -54,9 +54,9 @@ unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
     for column in unsafe { array(definition.columns, definition.column_count) } {
         // SAFETY: the caller promises it.
         let name = String::from_utf8_lossy(unsafe { column.name.get() }).into_owned();
-        let place = match column.is_variable {
-            0 => Place::Fixed(column.place, column.len),
-            _ => Place::Variable(column.place),
+        let layout = match column.is_variable {
+            0 => ColumnLayout::Fixed(column.offset, column.len),
+            _ => ColumnLayout::Variable(column.offset),
         };
         // SAFETY: the caller promises it.
         let members = unsafe { array(column.members, column.member_count) }.iter();
@@ -65,7 +65,7 @@ unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
             members: members.map(|member| unsafe { member.get() }.to_vec()).collect(),
             name,
             kind: kind(column)?,
-            place,
+            layout,
             null_bit: u32::try_from(column.null_bit).ok(),
         });
     }
@@ -74,7 +74,7 @@ unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
 
 /// # Safety
 /// Safety as for [`RqSlice::get`].
-unsafe fn policy(definition: &RqDefinition) -> Result<Policy, Fault> {
+unsafe fn policy(definition: &RqDefinition) -> Result<RetryPolicy, Fault> {
     // SAFETY: the caller promises it.
     let backoff = String::from_utf8_lossy(unsafe { definition.backoff.get() });
     let backoff: Backoff = match backoff.trim() {
@@ -82,9 +82,14 @@ unsafe fn policy(definition: &RqDefinition) -> Result<Policy, Fault> {
         text => text.parse().map_err(|why| Fault::Other(RQ_FAILED, format!("BACKOFF: {why}")))?,
     };
     // SAFETY: the caller promises it.
-    let dead = unsafe { path(definition.dead) };
+    let dead = unsafe { path(definition.dead_letter_folder) };
     let dead = (!dead.as_os_str().is_empty()).then(|| dead.to_owned());
-    Ok(Policy { tries: definition.tries, backoff, dead, noted: definition.noted != 0 })
+    Ok(RetryPolicy {
+        tries: definition.tries,
+        backoff,
+        dead_letter_folder: dead,
+        shows_delivery_info: definition.shows_delivery_info != 0,
+    })
 }
 
 /// The names of readers in a list.
@@ -175,10 +180,10 @@ pub unsafe extern "C" fn rq_create(
         let schema = unsafe { schema(definition) }?.encode();
         // SAFETY: the caller's structure.
         let policy = unsafe { policy(definition) }?;
-        if let Some(dead) = &policy.dead {
+        if let Some(dead) = &policy.dead_letter_folder {
             match open(dead) {
                 Ok(grave) if grave.definition().schema != schema => {
-                    return Err(Error::Grave { folder: dead.clone() }.into());
+                    return Err(Error::DeadLetterQueue { folder: dead.clone() }.into());
                 }
                 // It may come later.
                 Ok(_) | Err(Fault::Queue(Error::Missing { .. })) => {}
@@ -220,7 +225,7 @@ pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int 
 pub unsafe extern "C" fn rq_rename(
     from: RqSlice,
     to: RqSlice,
-    hold: *const RqHold,
+    hold: *const RqCopy,
     error: *mut RqError,
 ) -> c_int {
     guard(error, None, || {
@@ -266,12 +271,12 @@ pub unsafe extern "C" fn rq_keeps_reasons(queue: *const Queue) -> c_int {
 
 /// Whether rows that have no tries left could not be moved to where they should go; then the text is why.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_unburied(queue: *const Queue, why: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_dead_letter_error(queue: *const Queue, why: *mut RqError) -> c_int {
     // SAFETY: the caller's handle.
     let queue = unsafe { &*queue };
     let mut found = None;
     guard(std::ptr::null_mut(), Some(queue), || {
-        found = queue.why_unburied().filter(|_| queue.definition().policy.dead.is_some());
+        found = queue.dead_letter_error().filter(|_| queue.definition().policy.dead_letter_folder.is_some());
         Ok(RQ_OK)
     });
     if let Some(found) = &found {
@@ -331,7 +336,7 @@ pub unsafe extern "C" fn rq_replay(
             [] => None,
             name => Some(queue.reader(&String::from_utf8_lossy(name))?),
         };
-        let replayed = queue.replay_to(reader, &Ended { rows, within_ms: from_ms..=to_ms })?;
+        let replayed = queue.replay_to(reader, &RetainedFilter { rows, within_ms: from_ms..=to_ms })?;
         // SAFETY: the caller's variable.
         unsafe { *given = replayed };
         Ok(RQ_OK)

@@ -3,15 +3,15 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use queue::{Cursor, Interrupter, Leased, Origin, OwnerId, Queue, RowId, Session};
+use queue::{Cursor, Interrupter, LeasedRows, Origin, OwnerId, Queue, RowId, Session};
 
 use crate::abi::{RQ_ALL, RQ_KEPT, RQ_OK, RQ_UNOWNED, RQ_WAITING, RqError, RqSlice, shared};
-use crate::found::Found;
+use crate::alter_copy::folder_of;
+use crate::cursor::RqCursor;
 use crate::guard::guard;
-use crate::hold::folder_of;
-use crate::leased::Leases;
+use crate::queue_cache::QueueCache;
+use crate::statement_leases::StatementLeases;
 use crate::transaction::Transactions;
-use crate::walk::RqCursor;
 
 /// A connection.
 pub struct RqSession {
@@ -21,11 +21,11 @@ pub struct RqSession {
     /// What it does in queues that take part in transactions.
     pub(crate) transactions: Transactions,
     /// The queue that it used last.
-    found: Found,
+    found: QueueCache,
     /// The next walk over this cursor's queue.
     peek: Option<Cursor>,
     /// What the statement has leased, and sees of these queues.
-    pub(crate) leases: Leases,
+    pub(crate) leases: StatementLeases,
 }
 
 /// Begins a connection.
@@ -45,9 +45,9 @@ pub unsafe extern "C" fn rq_session_new(
                 session: new,
                 origin: None,
                 transactions: Transactions::default(),
-                found: Found::default(),
+                found: QueueCache::default(),
                 peek: None,
-                leases: Leases::default(),
+                leases: StatementLeases::default(),
             }))
         };
         Ok(RQ_OK)
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn rq_session_free(
         if died != 0 {
             session.session.close()?;
         } else {
-            session.session.settle(false).and(session.session.abort())?;
+            session.session.end_statement(false).and(session.session.abort())?;
         }
         Ok(RQ_OK)
     });
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn rq_is_owner(session: *const RqSession) -> c_int {
 pub unsafe extern "C" fn rq_owned_row(session: *mut RqSession) -> u64 {
     // SAFETY: the caller's handle.
     let session = unsafe { &mut *session };
-    session.session.held().and_then(|(_, rows)| rows.first()).map_or(0, |row| row.0)
+    session.session.owned_rows().and_then(|(_, rows)| rows.first()).map_or(0, |row| row.0)
 }
 
 /// The folder of the queue whose rows the connection owns, or of the copy that is about to replace it; 0 when
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn rq_owned_row(session: *mut RqSession) -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_owned_folder(session: *mut RqSession, folder: *mut RqError) -> c_int {
     // SAFETY: the caller's handle.
-    let held = unsafe { &mut *session }.session.held().map(|(queue, _)| folder_of(queue));
+    let held = unsafe { &mut *session }.session.owned_rows().map(|(queue, _)| folder_of(queue));
     if let Some(held) = &held {
         // SAFETY: the caller's buffer.
         unsafe { &mut *folder }.fill(&held.to_string_lossy());
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn rq_scan(
         let peek = session.peek.take_if(|peek| Arc::ptr_eq(peek.queue(), &queue));
         let sees = if session.session.is_owner() { RQ_WAITING } else { sees };
         let leased = session.leases.all.iter_mut().rev().find(|leased| Arc::ptr_eq(leased.queue(), &queue));
-        let walk = peek.or_else(|| leased.map(Leased::cursor)).unwrap_or_else(|| match sees {
+        let walk = peek.or_else(|| leased.map(LeasedRows::cursor)).unwrap_or_else(|| match sees {
             RQ_ALL => Cursor::starting_at(&queue, RowId(0)),
             RQ_UNOWNED => Cursor::of_unowned(&queue),
             RQ_KEPT => Cursor::of_kept(&queue),

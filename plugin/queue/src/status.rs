@@ -52,14 +52,14 @@ fn status(status: &Status) -> RqStatus {
         compiles: counters.compiles,
         compile_hits: counters.compile_hits,
         duplicates: counters.duplicates,
-        doubles: counters.doubles,
+        left_out: counters.left_out,
         replayed: counters.replayed,
         leases: counters.leases,
         leases_expired: counters.leases_expired,
         leases_failed: counters.leases_failed,
         leases_refused: counters.leases_refused,
         tries_cut: counters.tries_cut,
-        buried: counters.buried,
+        dead_lettered: counters.dead_lettered,
         waited: counters.waited.0,
         worked: counters.worked.0,
     }
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn rq_each_owned(each: RqEachOwned, context: *mut c_void) 
         for queue in engine()?.queues() {
             let folder = queue.folder();
             let name = RqSlice::new(folder.as_os_str().as_bytes());
-            for (reader, row, ownership) in queue.being_read() {
+            for (reader, row, ownership) in queue.owned_by_readers() {
                 let (connection, since_ms) = (ownership.owner.0, ownership.since_ms);
                 let reader = RqSlice::new(reader.as_bytes());
                 let owned = RqOwned { reader, row: row.0, connection, since_ms, until_ms: 0, failed: 0 };

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use queue::{
-    Error, Mark, PreparedTransaction, Preparing, Queue, RowId, Session, Transaction, Xid, commit_together,
+    Error, PendingPrepare, PreparedTransaction, Queue, RowId, Savepoint, Session, Transaction, Xid,
+    commit_multi_queue,
 };
 
+use crate::commit_order;
 use crate::engine::random;
 use crate::fault;
 use crate::guard::Fault;
-use crate::remembered;
-use crate::undecided;
+use crate::pending_decisions;
 
 /// The transaction of a connection, over all queues that take part.
 #[derive(Default)]
@@ -23,10 +24,10 @@ pub(crate) struct Transactions {
     /// When a wait within the transaction took the rows that the connection owns.
     taken: Option<u64>,
     /// Where the current statement began.
-    statement: Point,
-    savepoints: BTreeMap<u64, Point>,
+    statement: SavepointState,
+    savepoints: BTreeMap<u64, SavepointState>,
     /// Its commit, once the coordinator remembers that.
-    remembered: Option<remembered::Commit>,
+    remembered: Option<commit_order::Commit>,
     /// For tests: its commit fails inside.
     pub(crate) fails: bool,
 }
@@ -34,15 +35,15 @@ pub(crate) struct Transactions {
 /// The part of a transaction in one queue.
 enum Branch {
     Open(Transaction),
-    Preparing(Preparing),
+    PendingPrepare(PendingPrepare),
     Prepared(PreparedTransaction),
 }
 
 /// A point in time to which the transaction can be rolled back.
 #[derive(Default)]
-struct Point {
+struct SavepointState {
     /// For each queue that took part then.
-    marks: Vec<Mark>,
+    marks: Vec<Savepoint>,
     time: u64,
     /// The rows that the connection owned then, and their queue.
     held: Option<(Arc<Queue>, Vec<RowId>)>,
@@ -59,7 +60,7 @@ impl Transactions {
     ) -> Result<&mut Transaction, Fault> {
         let here = |branch: &Branch| match branch {
             Branch::Open(transaction) => Arc::ptr_eq(transaction.queue(), queue),
-            Branch::Preparing(_) | Branch::Prepared(_) => false,
+            Branch::PendingPrepare(_) | Branch::Prepared(_) => false,
         };
         let at = match self.branches.iter().position(here) {
             Some(at) => at,
@@ -78,7 +79,7 @@ impl Transactions {
     pub(crate) fn queues(&self) -> Vec<Arc<Queue>> {
         let queue = |branch: &Branch| match branch {
             Branch::Open(transaction) => transaction.queue().clone(),
-            Branch::Preparing(preparing) => preparing.queue().clone(),
+            Branch::PendingPrepare(preparing) => preparing.queue().clone(),
             Branch::Prepared(prepared) => prepared.queue().clone(),
         };
         self.branches.iter().map(queue).collect()
@@ -87,7 +88,7 @@ impl Transactions {
     /// Ends what the session owns: within the transaction if the queue has transactions, else now.
     pub(crate) fn end(&mut self, session: &mut Session) -> Result<(), Fault> {
         self.taken = None;
-        let queue = session.held().map(|(queue, _)| queue.clone());
+        let queue = session.owned_rows().map(|(queue, _)| queue.clone());
         match queue.filter(|queue| queue.definition().transactional) {
             Some(queue) => {
                 let transaction = self.branch(session, &queue)?;
@@ -102,7 +103,7 @@ impl Transactions {
     pub(crate) fn took(&mut self, session: &mut Session) -> Result<(), Fault> {
         self.time += 1;
         self.taken = None;
-        let queue = session.held().map(|(queue, _)| queue.clone());
+        let queue = session.owned_rows().map(|(queue, _)| queue.clone());
         if let Some(queue) = queue.filter(|queue| queue.definition().transactional) {
             self.taken = Some(self.time);
             // Its queue counts the transaction from now on.
@@ -148,35 +149,40 @@ impl Transactions {
         self.savepoints.remove(&number);
     }
 
-    fn now(&mut self, session: &mut Session) -> Point {
+    fn now(&mut self, session: &mut Session) -> SavepointState {
         let mark = |branch: &Branch| match branch {
-            Branch::Open(transaction) => transaction.mark(),
-            Branch::Preparing(_) | Branch::Prepared(_) => Mark::default(),
+            Branch::Open(transaction) => transaction.savepoint(),
+            Branch::PendingPrepare(_) | Branch::Prepared(_) => Savepoint::default(),
         };
         self.time += 1;
-        let held = session.held().map(|(queue, rows)| (queue.clone(), rows.to_vec()));
+        let held = session.owned_rows().map(|(queue, rows)| (queue.clone(), rows.to_vec()));
         let marks = self.branches.iter().map(mark).collect();
-        Point { marks, time: self.time, held, taken: self.taken }
+        SavepointState { marks, time: self.time, held, taken: self.taken }
     }
 
-    fn roll_back_to(&mut self, point: &Point, session: &mut Session, died: bool) -> Result<(), Fault> {
+    fn roll_back_to(
+        &mut self,
+        point: &SavepointState,
+        session: &mut Session,
+        died: bool,
+    ) -> Result<(), Fault> {
         let mut result = Ok(());
         if self.taken.is_some_and(|taken| taken > point.time) {
             result = if died { session.fail() } else { session.abort() };
             self.taken = None;
         }
-        let marks = point.marks.iter().copied().chain(std::iter::repeat(Mark::default()));
+        let marks = point.marks.iter().copied().chain(std::iter::repeat(Savepoint::default()));
         for (branch, mark) in self.branches.iter_mut().zip(marks) {
             if let Branch::Open(transaction) = branch {
                 let here = |(queue, _): &&(Arc<Queue>, _)| Arc::ptr_eq(queue, transaction.queue());
                 let again = match point.held.as_ref().filter(here) {
-                    Some((_, rows)) if session.held().is_none() => rows.as_slice(),
+                    Some((_, rows)) if session.owned_rows().is_none() => rows.as_slice(),
                     _ => &[],
                 };
                 result = result.and(session.roll_back_to(transaction, mark, again));
             }
         }
-        if session.held().is_some() && self.taken.is_none() {
+        if session.owned_rows().is_some() && self.taken.is_none() {
             self.taken = point.taken;
         }
         Ok(result?)
@@ -189,7 +195,7 @@ impl Transactions {
 
     /// Has what [`Transactions::prepare`] writes wait for whoever writes next.
     pub(crate) fn begin_prepare(&mut self, xid: &Xid, session: &mut Session) -> Result<(), Fault> {
-        remembered::failed()?;
+        commit_order::failed()?;
         self.end_taken(session)?;
         let mut begun = Vec::new();
         let mut result = Ok(());
@@ -197,7 +203,7 @@ impl Transactions {
             match branch {
                 Branch::Open(transaction) if transaction.is_empty() => {}
                 Branch::Open(transaction) => match transaction.begin_prepare(xid) {
-                    Ok(preparing) => begun.push(Branch::Preparing(preparing)),
+                    Ok(preparing) => begun.push(Branch::PendingPrepare(preparing)),
                     // The server now rolls the transaction back.
                     Err(error) => result = result.and(Err(error)),
                 },
@@ -213,7 +219,7 @@ impl Transactions {
         let mut result = Ok(());
         for branch in std::mem::take(&mut self.branches) {
             match branch {
-                Branch::Preparing(preparing) => match preparing.finish() {
+                Branch::PendingPrepare(preparing) => match preparing.finish() {
                     Ok(prepared) => self.branches.push(Branch::Prepared(prepared)),
                     Err(error) => result = result.and(Err(error)),
                 },
@@ -230,7 +236,7 @@ impl Transactions {
 
     /// The coordinator remembers the commit, which is about to come.
     pub(crate) fn remembered(&mut self) {
-        self.remembered = Some(remembered::Commit::begin());
+        self.remembered = Some(commit_order::Commit::begin());
     }
 
     pub(crate) fn commit(&mut self, session: &mut Session) -> Result<(), Fault> {
@@ -245,9 +251,11 @@ impl Transactions {
         for branch in branches {
             match branch {
                 Branch::Open(transaction) => open.push(transaction),
-                Branch::Prepared(prepared) if remembered.is_some() => undecided::commit_remembered(prepared),
-                Branch::Prepared(prepared) => undecided::decide(prepared, true),
-                Branch::Preparing(_) => {}
+                Branch::Prepared(prepared) if remembered.is_some() => {
+                    pending_decisions::commit_remembered(prepared)
+                }
+                Branch::Prepared(prepared) => pending_decisions::decide(prepared, true),
+                Branch::PendingPrepare(_) => {}
             }
         }
         if let Some(commit) = remembered {
@@ -255,8 +263,8 @@ impl Transactions {
         }
         ended?;
         let mut left = Vec::new();
-        let committed = commit_together(open, random, &mut left);
-        undecided::add(left);
+        let committed = commit_multi_queue(open, random, &mut left);
+        pending_decisions::add(left);
         Ok(committed?)
     }
 
@@ -275,8 +283,8 @@ impl Transactions {
             match branch {
                 Branch::Open(transaction) if died => result = result.and(transaction.abandon()),
                 Branch::Open(transaction) => result = result.and(transaction.rollback()),
-                Branch::Prepared(prepared) => undecided::decide(prepared, false),
-                Branch::Preparing(_) => {}
+                Branch::Prepared(prepared) => pending_decisions::decide(prepared, false),
+                Branch::PendingPrepare(_) => {}
             }
         }
         Ok(result?)

@@ -2,7 +2,7 @@
 //! set of a connection can change it.
 
 use super::number::Number;
-use super::schema::{Column, Kind, Place, Schema, Value};
+use super::schema::{Column, ColumnLayout, Kind, Schema, Value};
 use super::time::Shape;
 use super::{Collate, time};
 
@@ -75,7 +75,9 @@ fn put_text(column: &Column, text: &[u8], collate: &dyn Collate, out: &mut Strin
     }
     match collate.decode(collation, text) {
         // The spaces at the end of a CHAR do not belong to it.
-        Some(text) if matches!(column.place, Place::Fixed(..)) => quote(text.trim_end_matches(' '), out),
+        Some(text) if matches!(column.layout, ColumnLayout::Fixed(..)) => {
+            quote(text.trim_end_matches(' '), out)
+        }
         Some(text) => quote(&text, out),
         None => out.push_str("null"),
     }

@@ -1,6 +1,6 @@
 //! What the core knows about a row: its columns, their types, and where their bytes lie.
 
-use crate::format::wire::{Reader, put_varint};
+use crate::format::wire::{ByteReader, put_varint};
 
 use super::number::{Number, SCALE_MAX};
 use super::time;
@@ -40,7 +40,7 @@ pub enum Kind {
 
 /// Where a column's bytes are in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ColumnLayout {
     /// `(offset, length)`, counted from the end of the NULL bits.
     Fixed(u32, u32),
     /// A value after the fixed part, with its length in front; this many such values are before it.
@@ -55,7 +55,7 @@ pub struct Column {
     /// What it holds.
     pub kind: Kind,
     /// Where it is.
-    pub place: Place,
+    pub layout: ColumnLayout,
     /// The number of its NULL bit, counted from the lowest bit of the first byte; none for NOT NULL.
     pub null_bit: Option<u32>,
     /// The members of an ENUM, in order, in its character set.
@@ -102,11 +102,11 @@ impl Schema {
             out.push(kind);
             put_varint(&mut out, one);
             put_varint(&mut out, two);
-            let (place, one, two) = match column.place {
-                Place::Fixed(offset, len) => (0, offset, len),
-                Place::Variable(before) => (1, before, 0),
+            let (layout, one, two) = match column.layout {
+                ColumnLayout::Fixed(offset, len) => (0, offset, len),
+                ColumnLayout::Variable(before) => (1, before, 0),
             };
-            out.push(place);
+            out.push(layout);
             put_varint(&mut out, u64::from(one));
             put_varint(&mut out, u64::from(two));
             put_varint(&mut out, column.null_bit.map_or(0, |bit| u64::from(bit) + 1));
@@ -121,11 +121,11 @@ impl Schema {
     /// Reads a schema from bytes; `None` when there is none, or one that a later version wrote.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Schema> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         if reader.u8()? != VERSION {
             return None;
         }
-        let number = |reader: &mut Reader<'_>| u32::try_from(reader.varint()?).ok();
+        let number = |reader: &mut ByteReader<'_>| u32::try_from(reader.varint()?).ok();
         let (null_bytes, fixed_bytes) = (number(&mut reader)?, number(&mut reader)?);
         let mut columns = Vec::new();
         for _ in 0..reader.varint()? {
@@ -148,11 +148,11 @@ impl Schema {
                 _ => return None,
             };
             let count = if matches!(kind, Kind::Enum(_)) { two } else { 0 };
-            let place = reader.u8()?;
+            let layout = reader.u8()?;
             let (one, two) = (number(&mut reader)?, number(&mut reader)?);
-            let place = match place {
-                0 => Place::Fixed(one, two),
-                1 => Place::Variable(one),
+            let layout = match layout {
+                0 => ColumnLayout::Fixed(one, two),
+                1 => ColumnLayout::Variable(one),
                 _ => return None,
             };
             let null_bit = number(&mut reader)?.checked_sub(1);
@@ -161,7 +161,7 @@ impl Schema {
                 let len = reader.count()?;
                 members.push(reader.take(len)?.to_vec());
             }
-            columns.push(Column { name, kind, place, null_bit, members });
+            columns.push(Column { name, kind, layout, null_bit, members });
         }
         reader.is_empty().then_some(Schema { null_bytes, fixed_bytes, columns })
     }
@@ -241,17 +241,17 @@ impl<'row> Values<'row> {
             let byte = usize::try_from(bit / 8).ok().and_then(|at| self.nulls.get(at));
             byte.is_none_or(|byte| byte >> (bit % 8) & 1 == 1)
         };
-        if column.null_bit.is_some_and(is_null) { None } else { self.bytes(column.place) }
+        if column.null_bit.is_some_and(is_null) { None } else { self.bytes(column.layout) }
     }
 
-    fn bytes(&self, place: Place) -> Option<&'row [u8]> {
-        match place {
-            Place::Fixed(offset, len) => {
+    fn bytes(&self, layout: ColumnLayout) -> Option<&'row [u8]> {
+        match layout {
+            ColumnLayout::Fixed(offset, len) => {
                 let start = usize::try_from(offset).ok()?;
                 self.fixed.get(start..start.checked_add(usize::try_from(len).ok()?)?)
             }
-            Place::Variable(before) => {
-                let mut reader = Reader::new(self.variable);
+            ColumnLayout::Variable(before) => {
+                let mut reader = ByteReader::new(self.variable);
                 for _ in 0..before {
                     let len = reader.count()?;
                     reader.take(len)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::{any, prop, proptest};
 
-use super::{Collate, Column, Condition, Kind, Pattern, Place, Schema};
+use super::{Collate, Column, ColumnLayout, Condition, Kind, Pattern, Schema};
 use crate::Filter;
 
 /// Collation 1 ignores case.
@@ -42,11 +42,11 @@ impl Collate for Simple {
 fn schema() -> Arc<Schema> {
     let fixed = |name: &str, kind, offset, len, null_bit| {
         let name = name.to_owned();
-        Column { name, kind, place: Place::Fixed(offset, len), null_bit, members: Vec::new() }
+        Column { name, kind, layout: ColumnLayout::Fixed(offset, len), null_bit, members: Vec::new() }
     };
     let variable = |name: &str, kind, before, null_bit| {
         let name = name.to_owned();
-        Column { name, kind, place: Place::Variable(before), null_bit, members: Vec::new() }
+        Column { name, kind, layout: ColumnLayout::Variable(before), null_bit, members: Vec::new() }
     };
     let columns = vec![
         fixed("id", Kind::Integer { signed: true }, 0, 4, Some(0)),
@@ -383,17 +383,17 @@ fn a_row_is_an_object_in_ascii() {
 
 #[test]
 fn text_is_escaped_padding_goes_and_bytes_are_base64() {
-    let column = |name: &str, collation, place| Column {
+    let column = |name: &str, collation, layout| Column {
         name: name.to_owned(),
         kind: Kind::Text(collation),
-        place,
+        layout,
         null_bit: None,
         members: Vec::new(),
     };
     let columns = vec![
-        column("c", 1, Place::Fixed(0, 4)),
-        column("a\"", 1, Place::Variable(0)),
-        column("b", 63, Place::Variable(1)),
+        column("c", 1, ColumnLayout::Fixed(0, 4)),
+        column("a\"", 1, ColumnLayout::Variable(0)),
+        column("b", 63, ColumnLayout::Variable(1)),
     ];
     let schema = Schema { null_bytes: 0, fixed_bytes: 4, columns };
     assert_eq!(schema.not_json(), None);
@@ -434,7 +434,7 @@ fn tries_are_asked_for_by_functions() {
     let collate: Arc<dyn Collate> = Arc::new(Simple);
     let row = vec![0; 64];
     let compiled = |text: &str| Condition::compile(text, &schema, &collate);
-    for (text, failed, why, expected) in [
+    for (text, failed, why, pending_keys) in [
         ("failed() > 2", 3, "", true),
         ("FAILED ( ) > 2", 2, "", false),
         ("why() = 'full'", 1, "full", true),
@@ -446,7 +446,7 @@ fn tries_are_asked_for_by_functions() {
     ] {
         let condition = compiled(text).unwrap();
         assert!(condition.asks_tries(), "{text}");
-        assert_eq!(condition.matches_tried(&row, failed, why), expected, "{text} {failed} {why}");
+        assert_eq!(condition.matches_tried(&row, failed, why), pending_keys, "{text} {failed} {why}");
     }
     assert!(!compiled("id = 1").unwrap().asks_tries());
     assert_eq!(compiled("id = 1 or 2 > id").unwrap().columns().collect::<Vec<_>>(), ["id"]);

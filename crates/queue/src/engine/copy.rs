@@ -6,41 +6,41 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::format::dedupe::Recent;
-use crate::format::keep::KeptRun;
-use crate::format::lease::{Lease, Phase};
+use crate::consumer::cursor::Cursor;
+use crate::format::dedupe::DedupeEntry;
+use crate::format::lease_record::{Lease, Phase};
 use crate::format::origin::Journal;
-use crate::format::policy::{Past, Policy};
-use crate::format::reader::Ids;
+use crate::format::readers::RowIdSet;
 use crate::format::record::RowId;
+use crate::format::retention::RetainedRun;
+use crate::format::retry_policy::{FailureInfo, RetryPolicy};
 use crate::queue::Queue;
-use crate::queue::copying::{Copying, Successor};
-use crate::queue::lease::Clock;
-use crate::queue::offer::tell_all;
+use crate::queue::copy_state::{CopyState, Successor};
+use crate::queue::delivery::wake_all;
+use crate::queue::lease_table::Clock;
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
-use crate::queue::waiter::News;
+use crate::queue::waiter::Notification;
 use crate::sync::MutexGuard;
-use crate::take::cursor::Cursor;
 
 impl Queue {
-    /// Lets nobody take a row until [`Queue::let_go`], so that [`Queue::copy_cursor`] can copy the rows.
+    /// Lets nobody take a row until [`Queue::end_copy`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Prepared`]; [`Error::Reading`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be
+    /// [`Error::Prepared`]; [`Error::ReadersActive`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be
     /// moved to the queue for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when
     /// the queue is out of service.
-    pub fn hold_back(&self) -> Result<(), Error> {
-        let mut state = self.unburied()?;
+    pub fn begin_copy(&self) -> Result<(), Error> {
+        let mut state = self.lock_without_dead_letters()?;
         state.usable()?;
         state.nothing_prepared()?;
         // A row that comes back to a reader would come back to the queue that is replaced.
-        match state.readers.iter().map(|reader| reader.out.len()).sum() {
+        match state.readers.iter().map(|reader| reader.owned.len()).sum() {
             0 => {}
-            rows => return Err(Error::Reading { rows }),
+            rows => return Err(Error::ReadersActive { rows }),
         }
-        state.held_back += 1;
-        state.copying = Some(Copying::default());
+        state.paused += 1;
+        state.copy_state = Some(CopyState::default());
         Ok(())
     }
 
@@ -50,9 +50,9 @@ impl Queue {
         self.lock().dropped
     }
 
-    /// Ends [`Queue::hold_back`]; waiting sessions look again.
-    pub fn let_go(&self) {
-        self.lock().copying = None;
+    /// Ends [`Queue::begin_copy`]; waiting sessions look again.
+    pub fn end_copy(&self) {
+        self.lock().copy_state = None;
         self.resume();
     }
 
@@ -63,15 +63,15 @@ impl Queue {
     pub fn pause(&self) -> Result<(), Error> {
         let mut state = self.lock();
         state.usable()?;
-        state.held_back += 1;
+        state.paused += 1;
         Ok(())
     }
 
     /// Ends [`Queue::pause`]; waiting sessions look again.
     pub fn resume(&self) {
         let mut state = self.lock();
-        state.held_back = state.held_back.saturating_sub(1);
-        tell_all(&mut state, &News::Again);
+        state.paused = state.paused.saturating_sub(1);
+        wake_all(&mut state, &Notification::Again);
     }
 
     /// All rows of a queue that is held back, including owned ones, and with `kept` those that were ended and
@@ -80,9 +80,9 @@ impl Queue {
     #[must_use]
     pub fn copy_cursor(self: &Arc<Queue>, kept: bool) -> Cursor {
         let mut state = self.lock();
-        let mut before = if kept { state.index.keeps.runs_and(&[]) } else { Vec::new() };
+        let mut before = if kept { state.index.retained.runs_and(&[]) } else { Vec::new() };
         before.sort_by_key(|run| run.first);
-        state.copying.iter_mut().for_each(|copying| copying.before = before.clone());
+        state.copy_state.iter_mut().for_each(|copy_state| copy_state.before = before.clone());
         Cursor::of_all(self, state.epoch, state.next, kept)
     }
 
@@ -90,8 +90,8 @@ impl Queue {
     #[must_use]
     pub fn copied_owned(&self) -> bool {
         let state = self.lock();
-        let copying = state.copying.as_ref();
-        copying.is_some_and(|copying| !copying.rows.is_empty() || !copying.kept.is_empty())
+        let copy_state = state.copy_state.as_ref();
+        copy_state.is_some_and(|copy_state| !copy_state.rows.is_empty() || !copy_state.kept.is_empty())
     }
 
     /// Notes that the copy has all rows. From now on a crash may leave either of the two queues. When this
@@ -101,24 +101,24 @@ impl Queue {
     /// # Errors
     /// [`Error::Prepared`]; those of [`Queue::publish`], on both.
     pub fn copied_to(&self, copy: &Arc<Queue>) -> Result<(), Error> {
-        let mut state = self.settled()?;
+        let mut state = self.lock_flushed()?;
         let result = complete(&mut state, &self.definition().readers, copy);
         state.maintaining = false;
-        self.give_turn(&mut state);
+        self.release_write_lock(&mut state);
         result
     }
 
     /// The state at a moment when nobody writes or tidies up and nothing waits to be written. If this queue
     /// comes back in the end, the rows that were ended must not come back with it.
-    fn settled(&self) -> Result<MutexGuard<'_, State>, Error> {
+    fn lock_flushed(&self) -> Result<MutexGuard<'_, State>, Error> {
         loop {
             self.flush()?;
-            let mut state = self.quiet();
-            if state.gather.bytes.is_empty() {
+            let mut state = self.lock_exclusively();
+            if state.next_batch.bytes.is_empty() {
                 return Ok(state);
             }
             state.maintaining = false;
-            self.give_turn(&mut state);
+            self.release_write_lock(&mut state);
         }
     }
 
@@ -135,28 +135,28 @@ impl Queue {
         copy: &Arc<Queue>,
         replace: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut state = self.settled()?;
+        let mut state = self.lock_flushed()?;
         // Nobody can end a row meanwhile, because that takes this queue's lock.
         let result = complete(&mut state, &self.definition().readers, copy).and_then(|()| {
-            let (owned, known) = (state.owned_copies(), state.known_copies(self.clock()));
+            let (owned, known) = (state.copied_owners(), state.copied_leases(self.clock()));
             let epoch = copy.adopt_owners(&owned, known)?;
             replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch)
         });
         if let Ok(epoch) = &result {
-            let rows = state.copying.take().map(|copying| copying.rows).unwrap_or_default();
+            let rows = state.copy_state.take().map(|copy_state| copy_state.rows).unwrap_or_default();
             state.dropped = true;
-            tell_all(&mut state, &News::Dropped);
+            wake_all(&mut state, &Notification::Dropped);
             let of = state.epoch;
             self.successor.get_or_init(|| Successor { queue: copy.clone(), epoch: *epoch, of, rows });
         }
         state.maintaining = false;
-        self.give_turn(&mut state);
+        self.release_write_lock(&mut state);
         result.map(|_| ())
     }
 
     /// Takes over which rows are gone or kept, which came by relay, which numbers leases had, and which keys
     /// came a short time ago.
-    fn adopt(&self, gone: &[RowId], known: Known) -> Result<(), Error> {
+    fn adopt(&self, gone: &[RowId], known: CopiedState) -> Result<(), Error> {
         let kept: Vec<RowId> = known.kept.iter().flat_map(|run| run.first..run.end()).map(RowId).collect();
         if !kept.is_empty() {
             // In a closed segment a checkpoint says which rows are there, also when they have gone with their
@@ -165,7 +165,7 @@ impl Queue {
             self.end_copied(&kept)?;
         }
         if known.is_any() {
-            let _tidying = self.tidy()?;
+            let _maintenance = self.begin_maintenance()?;
             let mut state = self.lock();
             state.journal = known.journal.clone();
             state.leases.follow(known.numbers);
@@ -185,7 +185,7 @@ impl Queue {
 
     /// Gives rows the owners and the leases that they have in the queue which this one replaces. Returns the
     /// epoch of this queue.
-    fn adopt_owners(&self, owned: &[(RowId, Ownership)], known: KnownCopies) -> Result<u64, Error> {
+    fn adopt_owners(&self, owned: &[(RowId, Ownership)], known: CopiedLeases) -> Result<u64, Error> {
         let mut state = self.lock();
         state.usable()?;
         let features = state.features(self.definition());
@@ -193,12 +193,12 @@ impl Queue {
         let leases = known.leases.into_iter().filter_map(|lease| lease_under(lease, policy, features));
         let leases: Vec<Lease> = leases.collect();
         let holding: BTreeSet<RowId> =
-            leases.iter().filter(|lease| lease.holds()).map(|lease| lease.row).collect();
+            leases.iter().filter(|lease| lease.blocks_delivery()).map(|lease| lease.row).collect();
         // What a lease held here may be free there.
         let stays = |(id, of): &&(RowId, Ownership)| !of.owner.is_lease() || holding.contains(id);
         for (id, ownership) in owned.iter().filter(stays) {
             // It was due when it was given, whatever it says in the new shape.
-            state.arrive(*id)?;
+            state.make_due(*id)?;
             // The last row may have been left out of the copy.
             if state.is_waiting(*id)? {
                 state.own(&[*id], *ownership)?;
@@ -206,10 +206,10 @@ impl Queue {
         }
         let clock = self.clock();
         for lease in leases {
-            if state.index.doing(lease.row)?.is_live() {
-                state.gather.lease(&lease);
+            if state.index.row_state(lease.row)?.is_live() {
+                state.next_batch.record_lease(&lease);
                 if lease.phase == Phase::Dead {
-                    state.index.let_pass(lease.row)?;
+                    state.index.unblock_group(lease.row)?;
                 }
                 state.leases.adopt(vec![lease], clock);
                 if state.owners.get(&lease.row).is_some_and(|of| !of.owner.is_lease()) {
@@ -217,14 +217,14 @@ impl Queue {
                 }
             }
         }
-        for (row, past) in known.pasts.into_iter().filter(|_| policy.is_set()) {
-            if state.index.doing(row)?.is_live() {
-                state.gather.past(row, &past);
-                state.leases.set_past(row, past);
+        for (row, failure) in known.failures.into_iter().filter(|_| policy.is_set()) {
+            if state.index.row_state(row)?.is_live() {
+                state.next_batch.record_failure(row, &failure);
+                state.leases.set_failure(row, failure);
             }
         }
         self.schedule_due(&mut state, clock.up_ms);
-        self.settle_later(&mut state);
+        self.schedule_flush(&mut state);
         Ok(state.epoch)
     }
 
@@ -242,22 +242,22 @@ fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<()
     state.usable()?;
     // One may have been on its way when the queue was held back.
     state.nothing_prepared()?;
-    let Some(copying) = &state.copying else { return Ok(()) };
-    if copying.copy.is_some() {
+    let Some(copy_state) = &state.copy_state else { return Ok(()) };
+    if copy_state.copy.is_some() {
         return Ok(());
     }
     let (mut gone, now_ms) = (Vec::new(), copy.shared.now_ms());
-    for (old, new) in &copying.rows {
-        if !state.index.doing(*old)?.is_live() {
+    for (old, new) in &copy_state.rows {
+        if !state.index.row_state(*old)?.is_live() {
             gone.push(*new);
         }
     }
-    let mut kept = copying.kept.clone();
+    let mut kept = copy_state.kept.clone();
     if !copy.definition().is_keeping() {
         gone.extend(kept.drain(..).flat_map(|run| run.first..run.end()).map(RowId));
         gone.sort_unstable();
     }
-    let ended = reading_there(copying, names, copy, &mut kept);
+    let ended = reading_there(copy_state, names, copy, &mut kept);
     if let Some((first, rest)) = ended.split_first() {
         // A reader that the copy does not have was the last that had not ended them.
         let rows = first.runs().flat_map(|(first, end)| first..end);
@@ -266,22 +266,27 @@ fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<()
         gone.dedup();
     }
     let (journal, numbers) = (state.journal.clone(), state.leases.ceiling());
-    copy.adopt(&gone, Known { journal, numbers, recent: state.recent.list(now_ms), kept, ended })?;
-    state.copying.iter_mut().for_each(|copying| copying.copy = Some(copy.clone()));
+    copy.adopt(&gone, CopiedState { journal, numbers, recent: state.recent.list(now_ms), kept, ended })?;
+    state.copy_state.iter_mut().for_each(|copy_state| copy_state.copy = Some(copy.clone()));
     Ok(())
 }
 
 /// What each reader of a copy has ended there: what the one of the same name has ended here. A new one begins
 /// with the oldest row that is kept, so these are not kept there but wait for it.
-fn reading_there(copying: &Copying, names: &[String], copy: &Queue, kept: &mut Vec<KeptRun>) -> Vec<Ids> {
+fn reading_there(
+    copy_state: &CopyState,
+    names: &[String],
+    copy: &Queue,
+    kept: &mut Vec<RetainedRun>,
+) -> Vec<RowIdSet> {
     let here = |name: &String| names.iter().position(|reader| reader == name);
     let readers: Vec<Option<usize>> = copy.definition().readers.iter().map(here).collect();
-    let mut ended = vec![Ids::default(); readers.len()];
+    let mut ended = vec![RowIdSet::default(); readers.len()];
     let waits = readers.contains(&None);
-    let kept: Vec<KeptRun> = if waits { std::mem::take(kept) } else { Vec::new() };
+    let kept: Vec<RetainedRun> = if waits { std::mem::take(kept) } else { Vec::new() };
     for (reader, ids) in readers.iter().zip(&mut ended) {
         let Some(nth) = reader else { continue };
-        let rows = copying.reading.iter().filter(|(_, readers)| readers >> nth & 1 == 1);
+        let rows = copy_state.reading.iter().filter(|(_, readers)| readers >> nth & 1 == 1);
         rows.for_each(|(row, _)| ids.add(*row, row + 1));
         kept.iter().for_each(|run| ids.add(run.first, run.end()));
     }
@@ -290,34 +295,34 @@ fn reading_there(copying: &Copying, names: &[String], copy: &Queue, kept: &mut V
 
 impl State {
     /// The owned rows that were copied, with their ids in the copy.
-    fn owned_copies(&self) -> Vec<(RowId, Ownership)> {
-        let rows = self.copying.iter().flat_map(|copying| &copying.rows);
+    fn copied_owners(&self) -> Vec<(RowId, Ownership)> {
+        let rows = self.copy_state.iter().flat_map(|copy_state| &copy_state.rows);
         rows.filter_map(|(old, new)| self.owners.get(old).map(|ownership| (*new, *ownership))).collect()
     }
 
     /// What is known of rows that were copied, with their ids in the copy.
-    fn known_copies(&self, clock: Clock) -> KnownCopies {
-        let rows = || self.copying.iter().flat_map(|copying| &copying.rows);
+    fn copied_leases(&self, clock: Clock) -> CopiedLeases {
+        let rows = || self.copy_state.iter().flat_map(|copy_state| &copy_state.rows);
         let leased = rows().filter(|(old, _)| self.leases.get(**old).is_some());
         let leases = leased.map(|(old, new)| Lease { row: *new, ..self.leases.written(*old, clock) });
-        let pasts = rows().filter_map(|(old, new)| Some((*new, self.leases.past(*old)?.clone())));
-        KnownCopies { leases: leases.collect(), pasts: pasts.collect() }
+        let failures = rows().filter_map(|(old, new)| Some((*new, self.leases.failure(*old)?.clone())));
+        CopiedLeases { leases: leases.collect(), failures: failures.collect() }
     }
 }
 
 /// What a queue that is copied knows besides its rows.
-struct Known {
+struct CopiedState {
     journal: Journal,
     /// Only numbers below this one have been given to leases.
     numbers: u64,
-    recent: Vec<Recent>,
+    recent: Vec<DedupeEntry>,
     /// Rows of the copy that were ended here and are kept.
-    kept: Vec<KeptRun>,
+    kept: Vec<RetainedRun>,
     /// For each reader of the copy: the rows that it has ended, and another one has not.
-    ended: Vec<Ids>,
+    ended: Vec<RowIdSet>,
 }
 
-impl Known {
+impl CopiedState {
     fn is_any(&self) -> bool {
         let known = self.journal != Journal::default() || self.numbers > 0;
         let read = self.ended.iter().any(|ended| ended.count() > 0);
@@ -326,17 +331,17 @@ impl Known {
 }
 
 /// What is known of rows that were copied.
-struct KnownCopies {
+struct CopiedLeases {
     leases: Vec<Lease>,
-    pasts: Vec<(RowId, Past)>,
+    failures: Vec<(RowId, FailureInfo)>,
 }
 
 /// A lease as it goes on under another policy, in files with these feature flags; nothing when they can't
 /// have it.
-fn lease_under(lease: Lease, policy: &Policy, features: u64) -> Option<Lease> {
+fn lease_under(lease: Lease, policy: &RetryPolicy, features: u64) -> Option<Lease> {
     let phase = match lease.phase {
-        Phase::Dead if !policy.is_beyond(lease.failed) => Phase::Free,
-        Phase::Late(_) if !policy.is_set() => Phase::Expired,
+        Phase::Dead if !policy.is_exhausted(lease.failed) => Phase::Free,
+        Phase::ExpiredDelayed(_) if !policy.is_set() => Phase::Expired,
         other => other,
     };
     Some(Lease { phase, ..lease }).filter(|lease| lease.features() & features != 0)

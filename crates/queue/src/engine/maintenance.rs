@@ -7,16 +7,18 @@ use std::sync::Arc;
 use disk::Output;
 
 use crate::Error;
-use crate::condition::rank::Rank;
-use crate::format::batch::{self, BATCH_HEADER, Header, Kind, Place, SEGMENT_HEADER, SegmentName, Stored};
-use crate::format::checkpoint::{Checkpoint, Listed};
-use crate::format::listing::Indexed;
+use crate::condition::row_attributes::AttributeReader;
+use crate::format::batch::{
+    self, BATCH_HEADER, Header, IndexLocation, Kind, SEGMENT_HEADER, SegmentId, SegmentName,
+};
+use crate::format::checkpoint::{Checkpoint, CheckpointSegment};
 use crate::format::record::{RowId, encode_moved};
-use crate::index::{Arrival, Doing, Index, Segment};
+use crate::format::segment_index::IndexedRow;
+use crate::index::{Index, NewRow, RowState, Segment};
 use crate::queue::Queue;
 use crate::queue::commit::{fail, fail_if_lost};
 use crate::queue::state::State;
-use crate::store::file::{Location, SegmentFile, Spot, unlink};
+use crate::store::file::{ByteRange, RowLocation, SegmentFile, unlink};
 use crate::store::folder::Folder;
 use crate::store::log::Log;
 use crate::sync::wait;
@@ -37,20 +39,20 @@ struct Plan {
     /// The first ids of the segments, which are their keys in the index.
     bases: Vec<RowId>,
     file: Arc<SegmentFile>,
-    rows: Vec<(Indexed, Arc<SegmentFile>, u64)>,
+    rows: Vec<(IndexedRow, Arc<SegmentFile>, u64)>,
 }
 
 /// Marks that somebody compacts or writes a checkpoint, as long as this value lives.
-pub(crate) struct Tidying<'queue>(&'queue Queue);
+pub(crate) struct MaintenanceGuard<'queue>(&'queue Queue);
 
-impl Drop for Tidying<'_> {
+impl Drop for MaintenanceGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if std::thread::panicking() {
             fail(&mut state, &Error::Failed { why: "a panic while tidying up".into() });
         }
         state.maintaining = false;
-        self.0.turn.notify_all();
+        self.0.write_lock_released.notify_all();
     }
 }
 
@@ -73,7 +75,7 @@ impl Queue {
     }
 
     fn maintain_with(&self, worth: fn(&Segment) -> bool) -> Result<(), Error> {
-        let _tidying = self.tidy()?;
+        let _maintenance = self.begin_maintenance()?;
         let compacted = self.compact_all(worth);
         let checkpointed = self.checkpoint();
         let result = compacted.and(checkpointed);
@@ -82,15 +84,15 @@ impl Queue {
     }
 
     /// Waits until nobody compacts or writes a checkpoint, and keeps others from it.
-    pub(crate) fn tidy(&self) -> Result<Tidying<'_>, Error> {
+    pub(crate) fn begin_maintenance(&self) -> Result<MaintenanceGuard<'_>, Error> {
         let mut state = self.lock();
         while state.maintaining {
-            state = wait(&self.turn, state);
+            state = wait(&self.write_lock_released, state);
         }
         state.usable()?;
         self.touch(&mut state);
         state.maintaining = true;
-        Ok(Tidying(self))
+        Ok(MaintenanceGuard(self))
     }
 
     fn compact_all(&self, worth: fn(&Segment) -> bool) -> Result<(), Error> {
@@ -116,12 +118,12 @@ impl Queue {
 
     /// Writes the rows of a plan into a new file, without holding the lock.
     fn rewrite(&self, plan: &Plan) -> Result<Segment, Error> {
-        let (disk, path, place) = (self.folder.disk(), plan.file.path(), *plan.file.place());
+        let (disk, path, segment_id) = (self.folder.disk(), plan.file.path(), *plan.file.id());
         let first = plan.rows.first().map_or(RowId(0), |(row, ..)| row.id);
         let mut segment = Segment::active(plan.file.clone(), first);
         let mut output = Output::create(disk, &path).map_err(Error::disk(&path))?;
         let mut put = |bytes: &[u8]| output.write_all(bytes).map_err(Error::disk(&path));
-        put(&batch::encode_segment_header(&place, first))?;
+        put(&batch::encode_segment_header(&segment_id, first))?;
         let mut end = SEGMENT_HEADER as u64;
         let time_ms = self.shared.now_ms();
         let mut rows = plan.rows.iter().peekable();
@@ -132,30 +134,35 @@ impl Queue {
                 let contents = place_of(row, file).read(row.id)?;
                 let at = encode_moved(&mut bytes, row.id, before, *inserted_ms, &contents);
                 let (offset, len) = (end + at as u64, bytes.len() - at);
-                let ranked = Rank::read(self.rank.as_ref(), time_ms, &contents);
-                segment.push(&Arrival { id: row.id, offset, len, time_ms: *inserted_ms, ranked });
+                let attributes = AttributeReader::read(self.attribute_reader.as_ref(), time_ms, &contents);
+                segment.push(&NewRow { id: row.id, offset, len, time_ms: *inserted_ms, attributes });
                 before = row.id;
             }
-            batch::seal(&mut bytes, &place, end, &Header { kind: Kind::Records, first, synced: 0, time_ms });
+            batch::seal(
+                &mut bytes,
+                &segment_id,
+                end,
+                &Header { kind: Kind::Records, first, synced: 0, time_ms },
+            );
             put(&bytes)?;
             end += bytes.len() as u64;
         }
         let mut index = vec![0; BATCH_HEADER];
-        segment.listing(time_ms).encode(&mut index, first, place.features);
-        batch::seal(&mut index, &place, end, &Header { kind: Kind::Index, first, synced: 0, time_ms });
+        segment.listing(time_ms).encode(&mut index, first, segment_id.features);
+        batch::seal(&mut index, &segment_id, end, &Header { kind: Kind::Index, first, synced: 0, time_ms });
         put(&index)?;
         let len = index.len() as u64;
-        segment.seal(Stored { offset: end, len, file_len: end + len });
+        segment.seal(IndexLocation { offset: end, len, file_len: end + len });
         output.finish().map_err(Error::disk(&path))?;
         Ok(segment)
     }
 
     /// Syncs what is applied, writes a checkpoint of it, and removes the files that the checkpoint does not
-    /// list. Only one may run at a time: [`Queue::tidy`].
+    /// list. Only one may run at a time: [`Queue::begin_maintenance`].
     pub(crate) fn checkpoint(&self) -> Result<(), Error> {
         // So that the log is not behind the checkpoint.
         self.flush()?;
-        let mut state = self.take_turn(self.lock());
+        let mut state = self.acquire_write_lock(self.lock());
         let snapshot = state.usable().map(|()| (snapshot(&mut state, self), state.index.take_emptied()));
         let mut log = state.log.take();
         drop(state);
@@ -166,7 +173,7 @@ impl Queue {
         if let Err(error) = &synced {
             fail_if_lost(&mut state, error);
         }
-        self.give_turn(&mut state);
+        self.release_write_lock(&mut state);
         let (checkpoint, emptied) = snapshot?;
         if let Err(error) = synced {
             state.index.add_emptied(emptied);
@@ -184,9 +191,9 @@ impl Queue {
     }
 }
 
-fn place_of(row: &Indexed, file: &Arc<SegmentFile>) -> Location {
+fn place_of(row: &IndexedRow, file: &Arc<SegmentFile>) -> RowLocation {
     let len = usize::try_from(row.len).unwrap_or(usize::MAX);
-    Location::new(file, Spot { offset: row.offset, len })
+    RowLocation::new(file, ByteRange { offset: row.offset, len })
 }
 
 /// The next segments from `from` on that are worth rewriting and fit into one segment of `limit` bytes.
@@ -197,7 +204,7 @@ fn plan(
     worth: fn(&Segment) -> bool,
 ) -> Result<Option<Plan>, Error> {
     let mut bases: Vec<RowId> = Vec::new();
-    let (mut bytes, mut place, mut worthy) = (0, None, false);
+    let (mut bytes, mut segment_id, mut worthy) = (0, None, false);
     for segment in state.index.segments().filter(|segment| segment.base() >= from) {
         let first = bases.first().copied().unwrap_or(segment.base());
         let fits = bytes + segment.live_bytes() <= limit && segment.end().0 - first.0 < u64::from(u32::MAX);
@@ -206,7 +213,7 @@ fn plan(
             if worthy || bases.len() >= MANY {
                 break;
             }
-            (bytes, place, worthy) = (0, None, false);
+            (bytes, segment_id, worthy) = (0, None, false);
             bases.clear();
             if !wanted {
                 continue;
@@ -214,12 +221,12 @@ fn plan(
         }
         worthy |= worth(segment);
         bytes += segment.live_bytes();
-        place.get_or_insert(*segment.file().place());
+        segment_id.get_or_insert(*segment.file().id());
         bases.push(segment.base());
     }
-    let Some(place) = place.filter(|_| worthy || bases.len() >= MANY) else { return Ok(None) };
-    let name = SegmentName { generation: place.name.generation + 1, ..place.name };
-    let file = SegmentFile::new(folder, Place { name, ..place });
+    let Some(segment_id) = segment_id.filter(|_| worthy || bases.len() >= MANY) else { return Ok(None) };
+    let name = SegmentName { generation: segment_id.name.generation + 1, ..segment_id.name };
+    let file = SegmentFile::new(folder, SegmentId { name, ..segment_id });
     let mut rows = Vec::new();
     for base in &bases {
         let Some(segment) = state.index.segment_mut(*base) else { continue };
@@ -240,14 +247,14 @@ fn exchange(index: &mut Index, plan: &Plan, mut segment: Segment) -> Result<(), 
     for base in &plan.bases {
         // A segment that became empty meanwhile is already gone.
         if let Some(mut gone) = index.remove_segment(*base) {
-            now.extend(gone.rows()?.into_iter().map(|(row, doing)| (row.id, doing)));
+            now.extend(gone.rows()?.into_iter().map(|(row, row_state)| (row.id, row_state)));
             old.push(gone.file().clone());
         }
     }
     for (row, ..) in &plan.rows {
-        let doing = now.get(&row.id).copied().unwrap_or(Doing::Gone);
-        if doing != Doing::Waiting {
-            segment.change(row.id, Doing::Waiting, doing)?;
+        let row_state = now.get(&row.id).copied().unwrap_or(RowState::Gone);
+        if row_state != RowState::Waiting {
+            segment.change(row.id, RowState::Waiting, row_state)?;
         }
     }
     index.insert(segment);
@@ -257,19 +264,19 @@ fn exchange(index: &mut Index, plan: &Plan, mut segment: Segment) -> Result<(), 
 
 fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
     let listed = state.index.segments().filter_map(|segment| {
-        Some(Listed {
+        Some(CheckpointSegment {
             name: segment.file().name(),
             stored: segment.stored()?,
             live_bytes: segment.live_bytes(),
             oldest_ms: segment.oldest_ms(),
             runs: segment.runs(),
             live: segment.live(),
-            later: segment.later() > 0 || state.later.keeps(segment.base()..segment.end()),
+            scheduled: segment.scheduled() > 0 || state.scheduled.has_owned_in(segment.base()..segment.end()),
             kept: segment.kept(),
         })
     });
     // Those that are about to wait again do so when that is written.
-    let cut: Vec<_> = state.gather.again.iter().map(|(_, run)| *run).collect();
+    let cut: Vec<_> = state.next_batch.replayed.iter().map(|(_, run)| *run).collect();
     Checkpoint {
         incarnation: state.incarnation,
         replay_from: state.log.as_ref().map_or(1, |log| log.file().name().number),
@@ -279,9 +286,9 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         journal: state.journal.clone(),
         transactions: state.transactions.clone(),
         leases: state.leases.snapshot(queue.clock()),
-        pasts: state.leases.pasts(),
+        failures: state.leases.failures(),
         recent: state.recent.list(queue.shared.now_ms()),
-        kept: state.index.keeps.runs_and(&cut),
+        kept: state.index.retained.runs_and(&cut),
         ended: state.readers.iter().map(|reader| reader.ended.clone()).collect(),
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use crate::Error;
 use crate::format::dedupe::DEDUPE;
-use crate::format::keep::KEEP;
-use crate::format::lease::LEASES;
+use crate::format::lease_record::LEASES;
 use crate::format::order::{DUE, FIFO, PRIORITY};
-use crate::format::policy::POLICIES;
-use crate::format::reader::READERS;
+use crate::format::readers::READERS;
 use crate::format::record::RowId;
+use crate::format::retention::KEEP;
+use crate::format::retry_policy::POLICIES;
 use crate::format::transaction::TRANSACTIONS;
-use crate::format::wire::{Reader, checksum};
+use crate::format::wire::{ByteReader, checksum};
 
 /// Bytes of a segment's header.
 pub(crate) const SEGMENT_HEADER: usize = 64;
@@ -62,17 +62,17 @@ const LATER_FEATURES: u64 = LEASES;
 
 /// Which segment it is: the checksums depend on it besides the bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SegmentId {
     pub(crate) incarnation: Incarnation,
     /// The feature flags of the queue that a reader must know.
     pub(crate) features: u64,
     pub(crate) name: SegmentName,
 }
 
-impl Place {
+impl SegmentId {
     /// A segment of the log as it is first written.
-    pub(crate) fn active(incarnation: Incarnation, features: u64, number: u64) -> Place {
-        Place { incarnation, features, name: SegmentName { number, generation: 0 } }
+    pub(crate) fn active(incarnation: Incarnation, features: u64, number: u64) -> SegmentId {
+        SegmentId { incarnation, features, name: SegmentName { number, generation: 0 } }
     }
 
     fn checksum(&self, offset: u64, rest: &[u8]) -> u32 {
@@ -82,16 +82,16 @@ impl Place {
 }
 
 /// The header of a segment whose first row, if any, will have the id `next`.
-pub(crate) fn encode_segment_header(place: &Place, next: RowId) -> Vec<u8> {
+pub(crate) fn encode_segment_header(segment_id: &SegmentId, next: RowId) -> Vec<u8> {
     let mut out = Vec::with_capacity(SEGMENT_HEADER);
     out.extend(SEGMENT_MAGIC);
     out.extend(VERSION.to_le_bytes());
     out.extend(64u16.to_le_bytes());
     out.extend([0; 4]);
-    out.extend(place.features.to_le_bytes());
+    out.extend(segment_id.features.to_le_bytes());
     out.extend(0u64.to_le_bytes());
-    out.extend(place.incarnation);
-    out.extend(place.name.number.to_le_bytes());
+    out.extend(segment_id.incarnation);
+    out.extend(segment_id.name.number.to_le_bytes());
     out.extend(next.0.to_le_bytes());
     let sum = checksum(&[&out]);
     out.splice(HEADER_SUM, sum.to_le_bytes());
@@ -99,12 +99,16 @@ pub(crate) fn encode_segment_header(place: &Place, next: RowId) -> Vec<u8> {
 }
 
 /// Reads a segment's header: the id of its first row. `file` is for messages.
-pub(crate) fn decode_segment_header(file: &Path, bytes: &[u8], place: &Place) -> Result<RowId, Error> {
-    let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
+pub(crate) fn decode_segment_header(
+    file: &Path,
+    bytes: &[u8],
+    segment_id: &SegmentId,
+) -> Result<RowId, Error> {
+    let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), offset: 0 };
     let version = |what: String| Error::Version { file: file.to_owned(), what };
     let mut header =
         bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a header that is cut short"))?.to_vec();
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     let mut read = || {
         let magic: [u8; 8] = reader.array()?;
         let (version, _, sum) = (reader.u16()?, reader.u16()?, reader.u32()?);
@@ -127,11 +131,11 @@ pub(crate) fn decode_segment_header(file: &Path, bytes: &[u8], place: &Place) ->
     if unknown != 0 {
         return Err(version(format!("segment with the unknown features {unknown:#x}")));
     }
-    let missing = place.features & !must & !LATER_FEATURES;
-    if must & !place.features != 0 || missing != 0 {
+    let missing = segment_id.features & !must & !LATER_FEATURES;
+    if must & !segment_id.features != 0 || missing != 0 {
         return Err(corrupt("a header with other features than the checkpoint's"));
     }
-    if incarnation != place.incarnation || number != place.name.number {
+    if incarnation != segment_id.incarnation || number != segment_id.name.number {
         return Err(corrupt("the header of another segment"));
     }
     Ok(RowId(next))
@@ -156,7 +160,7 @@ pub(crate) struct Header {
 }
 
 /// Fills the header at the start of `batch`; its body follows [`BATCH_HEADER`] bytes that were left free.
-pub(crate) fn seal(batch: &mut [u8], place: &Place, offset: u64, header: &Header) {
+pub(crate) fn seal(batch: &mut [u8], segment_id: &SegmentId, offset: u64, header: &Header) {
     let body = u32::try_from(batch.len() - BATCH_HEADER).unwrap_or(u32::MAX);
     let mut out = Vec::with_capacity(BATCH_HEADER);
     out.extend(BATCH_MAGIC);
@@ -167,7 +171,7 @@ pub(crate) fn seal(batch: &mut [u8], place: &Place, offset: u64, header: &Header
     out.extend(header.synced.to_le_bytes());
     out.extend(header.time_ms.to_le_bytes());
     batch[..BATCH_HEADER].copy_from_slice(&out);
-    let sum = place.checksum(offset, &batch[8..]);
+    let sum = segment_id.checksum(offset, &batch[8..]);
     batch[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
@@ -175,10 +179,10 @@ pub(crate) fn seal(batch: &mut [u8], place: &Place, offset: u64, header: &Header
 /// `None` when it is incomplete.
 pub(crate) fn open<'bytes>(
     bytes: &'bytes [u8],
-    place: &Place,
+    segment_id: &SegmentId,
     offset: u64,
 ) -> Option<(Header, &'bytes [u8])> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     let magic: [u8; 4] = reader.array()?;
     let (sum, body) = (reader.u32()?, usize::try_from(reader.u32()?).ok()?);
     let kind: [u8; 4] = reader.array()?;
@@ -190,7 +194,7 @@ pub(crate) fn open<'bytes>(
         [1, 0, 0, 0] => Kind::Index,
         _ => return None,
     };
-    if magic != BATCH_MAGIC || sum != place.checksum(offset, whole) {
+    if magic != BATCH_MAGIC || sum != segment_id.checksum(offset, whole) {
         return None;
     }
     Some((Header { kind, first: RowId(first), synced, time_ms }, body))
@@ -198,18 +202,19 @@ pub(crate) fn open<'bytes>(
 
 /// Whether a valid batch after the invalid bytes at `from` says that the file had been synced beyond them:
 /// then the bytes are damaged, and not the end of the log.
-pub(crate) fn was_synced(bytes: &[u8], place: &Place, from: usize) -> bool {
+pub(crate) fn was_synced(bytes: &[u8], segment_id: &SegmentId, from: usize) -> bool {
     let tail = bytes.get(from + 1..).unwrap_or_default();
     tail.windows(BATCH_MAGIC.len()).enumerate().any(|(skip, window)| {
         let at = from + 1 + skip;
         window == BATCH_MAGIC
-            && open(&bytes[at..], place, at as u64).is_some_and(|(header, _)| header.synced > from as u64)
+            && open(&bytes[at..], segment_id, at as u64)
+                .is_some_and(|(header, _)| header.synced > from as u64)
     })
 }
 
 /// Where the index of a sealed segment lies, and how long its file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct IndexLocation {
     pub(crate) offset: u64,
     pub(crate) len: u64,
     pub(crate) file_len: u64,
@@ -219,16 +224,16 @@ pub(crate) struct Stored {
 mod tests {
     use std::path::Path;
 
-    use super::{KNOWN_FEATURES, LEASES, Place, decode_segment_header, encode_segment_header};
+    use super::{KNOWN_FEATURES, LEASES, SegmentId, decode_segment_header, encode_segment_header};
     use crate::Error;
     use crate::format::record::RowId;
 
     #[test]
     fn a_segment_with_features_that_are_unknown_or_not_the_queues_is_refused() {
-        let place = |features| Place::active([5; 16], features, 3);
-        let read = |written: u64, expected: u64| {
-            let header = encode_segment_header(&place(written), RowId(9));
-            decode_segment_header(Path::new("s"), &header, &place(expected))
+        let segment_id = |features| SegmentId::active([5; 16], features, 3);
+        let read = |written: u64, pending_keys: u64| {
+            let header = encode_segment_header(&segment_id(written), RowId(9));
+            decode_segment_header(Path::new("s"), &header, &segment_id(pending_keys))
         };
         for features in [0, KNOWN_FEATURES] {
             assert_eq!(read(features, features).unwrap(), RowId(9));

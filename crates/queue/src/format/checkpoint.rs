@@ -6,18 +6,18 @@ use std::path::Path;
 use disk::{Disk, Output};
 
 use crate::Error;
-use crate::format::batch::Stored;
+use crate::format::batch::IndexLocation;
 use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
-use crate::format::dedupe::{DEDUPE, Dedupe, Recent, decode_recent, encode_recent};
-use crate::format::keep::{KEEP, KeptRun, decode_kept, encode_kept};
-use crate::format::lease::{LEASES, Leases};
+use crate::format::dedupe::{DEDUPE, Dedupe, DedupeEntry, decode_dedupe_entries, encode_dedupe_entries};
+use crate::format::lease_record::{LEASES, Leases};
 use crate::format::order::{DUE, Order};
 use crate::format::origin::Journal;
-use crate::format::policy::{POLICIES, Past, Policy, decode_pasts, encode_pasts};
-use crate::format::reader::{Ids, READERS, decode_ended, decode_names, encode_ended, encode_names};
+use crate::format::readers::{READERS, RowIdSet, decode_ended, decode_names, encode_ended, encode_names};
 use crate::format::record::RowId;
+use crate::format::retention::{KEEP, RetainedRun, decode_kept, encode_kept};
+use crate::format::retry_policy::{FailureInfo, POLICIES, RetryPolicy, decode_failures, encode_failures};
 use crate::format::transaction::{TRANSACTIONS, Transactions};
-use crate::format::wire::{Reader, checksum, put_varint};
+use crate::format::wire::{ByteReader, checksum, put_varint};
 
 /// Its name in the queue's folder.
 pub(crate) const FILE: &str = "checkpoint";
@@ -50,7 +50,7 @@ pub struct Definition {
     /// Whether rows may be added and ended in transactions with two phases.
     pub transactional: bool,
     /// What becomes of rows whose tries fail.
-    pub policy: Policy,
+    pub policy: RetryPolicy,
     /// Which columns decide when a row is given.
     pub order: Order,
     /// Which rows are left out because another one came before.
@@ -80,16 +80,16 @@ impl Definition {
 
 /// A sealed segment, as the checkpoint lists it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Listed {
+pub(crate) struct CheckpointSegment {
     pub(crate) name: SegmentName,
-    pub(crate) stored: Stored,
+    pub(crate) stored: IndexLocation,
     pub(crate) live_bytes: u64,
     pub(crate) oldest_ms: u64,
     /// `(first, count)`: ids that are not gone, and perhaps some that never existed.
     pub(crate) runs: Vec<(u64, u64)>,
     pub(crate) live: u64,
     /// Whether rows of it are due later; only in queues whose rows say when they are due.
-    pub(crate) later: bool,
+    pub(crate) scheduled: bool,
     /// How many of its rows were ended and are kept; they count as live.
     pub(crate) kept: u64,
 }
@@ -100,24 +100,24 @@ pub(crate) struct Checkpoint {
     pub(crate) replay_from: u64,
     pub(crate) next: RowId,
     pub(crate) definition: Definition,
-    pub(crate) segments: Vec<Listed>,
+    pub(crate) segments: Vec<CheckpointSegment>,
     pub(crate) journal: Journal,
     pub(crate) transactions: Transactions,
     pub(crate) leases: Leases,
     /// What is known of rows besides, in their order.
-    pub(crate) pasts: Vec<(RowId, Past)>,
+    pub(crate) failures: Vec<(RowId, FailureInfo)>,
     /// Keys of rows that came a short time ago.
-    pub(crate) recent: Vec<Recent>,
+    pub(crate) recent: Vec<DedupeEntry>,
     /// Rows that were ended and are kept, in the order in which they were ended.
-    pub(crate) kept: Vec<KeptRun>,
+    pub(crate) kept: Vec<RetainedRun>,
     /// For each reader: the rows that it has ended, and another one has not.
-    pub(crate) ended: Vec<Ids>,
+    pub(crate) ended: Vec<RowIdSet>,
 }
 
 impl Checkpoint {
     /// The checkpoint of an empty queue whose log begins with this segment.
     pub(crate) fn first(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
-        let ended = vec![Ids::default(); definition.readers.len()];
+        let ended = vec![RowIdSet::default(); definition.readers.len()];
         Checkpoint {
             incarnation,
             replay_from: segment,
@@ -127,7 +127,7 @@ impl Checkpoint {
             journal: Journal::default(),
             transactions: Transactions::default(),
             leases: Leases::default(),
-            pasts: Vec::new(),
+            failures: Vec::new(),
             recent: Vec::new(),
             kept: Vec::new(),
             ended,
@@ -164,12 +164,12 @@ impl Checkpoint {
         }
         if self.definition.policy.is_set() {
             self.definition.policy.encode(&mut body);
-            encode_pasts(&self.pasts, &mut body);
+            encode_failures(&self.failures, &mut body);
         }
         self.definition.order.encode(&mut body);
         if let Some(dedupe) = self.definition.dedupe {
             dedupe.encode(&mut body);
-            encode_recent(&self.recent, &mut body);
+            encode_dedupe_entries(&self.recent, &mut body);
         }
         if self.definition.is_keeping() {
             put_varint(&mut body, self.definition.keep_ms);
@@ -190,9 +190,9 @@ impl Checkpoint {
 
     /// Decodes the file; `file` is for messages.
     pub(crate) fn decode(file: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
-        let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
+        let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), offset: 0 };
         let version = |what: String| Error::Version { file: file.to_owned(), what };
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         if reader.array() != Some(MAGIC) {
             return Err(corrupt("no checkpoint of a queue"));
         }
@@ -206,7 +206,7 @@ impl Checkpoint {
         if sum != Some(checksum(&[body])) || zero != Some(0) {
             return Err(corrupt("a checkpoint with a wrong checksum"));
         }
-        let mut reader = Reader::new(body);
+        let mut reader = ByteReader::new(body);
         let features = reader.u64().ok_or_else(|| corrupt("a checkpoint that is cut short"))?;
         let unknown = features & !KNOWN_FEATURES;
         if unknown != 0 {
@@ -216,7 +216,7 @@ impl Checkpoint {
         decoded.ok_or_else(|| corrupt("a checkpoint that is no checkpoint"))
     }
 
-    fn decode_body(reader: &mut Reader<'_>, features: u64) -> Option<Checkpoint> {
+    fn decode_body(reader: &mut ByteReader<'_>, features: u64) -> Option<Checkpoint> {
         reader.u64()?;
         let incarnation = reader.array()?;
         let (replay_from, next) = (reader.varint()?, RowId(reader.varint()?));
@@ -230,7 +230,7 @@ impl Checkpoint {
         let schema = reader.take(len)?.to_vec();
         let mut segments = Vec::new();
         for _ in 0..reader.varint()? {
-            segments.push(Listed::decode(reader, features)?);
+            segments.push(CheckpointSegment::decode(reader, features)?);
         }
         let journal = Journal::decode(reader)?;
         let transactional = features & TRANSACTIONS != 0;
@@ -238,14 +238,14 @@ impl Checkpoint {
             if transactional { Transactions::decode(reader)? } else { Transactions::default() };
         let known = features & (LEASES | POLICIES) != 0;
         let leases = if known { Leases::decode(reader, features)? } else { Leases::default() };
-        let (mut policy, mut pasts) = (Policy::default(), Vec::new());
+        let (mut policy, mut failures) = (RetryPolicy::default(), Vec::new());
         if features & POLICIES != 0 {
-            (policy, pasts) = (Policy::decode(reader)?, decode_pasts(reader)?);
+            (policy, failures) = (RetryPolicy::decode(reader)?, decode_failures(reader)?);
         }
         let order = Order::decode(reader, features)?;
         let (mut dedupe, mut recent) = (None, Vec::new());
         if features & DEDUPE != 0 {
-            (dedupe, recent) = (Some(Dedupe::decode(reader)?), decode_recent(reader)?);
+            (dedupe, recent) = (Some(Dedupe::decode(reader)?), decode_dedupe_entries(reader)?);
         }
         let (mut keep_ms, mut kept) = (0, Vec::new());
         if features & KEEP != 0 {
@@ -267,7 +267,7 @@ impl Checkpoint {
             journal,
             transactions,
             leases,
-            pasts,
+            failures,
             recent,
             kept,
             ended,
@@ -308,7 +308,7 @@ pub(crate) fn is_ours(name: &Path) -> bool {
         || name.trim_end_matches(".partial") == FILE
 }
 
-impl Listed {
+impl CheckpointSegment {
     fn encode(&self, out: &mut Vec<u8>, features: u64) {
         put_varint(out, self.name.number);
         put_varint(out, u64::from(self.name.generation));
@@ -328,14 +328,14 @@ impl Listed {
             end = first + count;
         }
         if features & DUE != 0 {
-            out.push(u8::from(self.later));
+            out.push(u8::from(self.scheduled));
         }
         if features & KEEP != 0 {
             put_varint(out, self.kept);
         }
     }
 
-    fn decode(reader: &mut Reader<'_>, features: u64) -> Option<Listed> {
+    fn decode(reader: &mut ByteReader<'_>, features: u64) -> Option<CheckpointSegment> {
         let number = reader.varint()?;
         let generation = u32::try_from(reader.varint()?).ok()?;
         let (file_len, offset, len) = (reader.varint()?, reader.varint()?, reader.varint()?);
@@ -348,7 +348,7 @@ impl Listed {
             end = first.checked_add(count)?;
             runs.push((first, count));
         }
-        let later = match if features & DUE == 0 { 0 } else { reader.u8()? } {
+        let scheduled = match if features & DUE == 0 { 0 } else { reader.u8()? } {
             0 => false,
             1 => true,
             _ => return None,
@@ -357,8 +357,8 @@ impl Listed {
         if kept > live {
             return None;
         }
-        let (name, stored) = (SegmentName { number, generation }, Stored { offset, len, file_len });
-        Some(Listed { name, stored, live_bytes, oldest_ms, runs, live, later, kept })
+        let (name, stored) = (SegmentName { number, generation }, IndexLocation { offset, len, file_len });
+        Some(CheckpointSegment { name, stored, live_bytes, oldest_ms, runs, live, scheduled, kept })
     }
 }
 

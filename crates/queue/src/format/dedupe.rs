@@ -1,7 +1,7 @@
 //! Which rows are left out because another one with their key came before. docs/formats/queue.md has the
 //! tables.
 
-use crate::format::wire::{Reader, put_varint};
+use crate::format::wire::{ByteReader, put_varint};
 
 /// The feature flag of files of queues that leave rows out.
 pub(crate) const DEDUPE: u64 = 0x40;
@@ -22,34 +22,34 @@ impl Dedupe {
         put_varint(out, self.for_ms);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Dedupe> {
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Option<Dedupe> {
         Some(Dedupe { column: u32::try_from(reader.varint()?).ok()?, for_ms: reader.varint()? })
     }
 }
 
 /// A key, and until when rows with it are left out, milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Recent {
+pub(crate) struct DedupeEntry {
     pub(crate) key: u128,
     pub(crate) until_ms: u64,
 }
 
-impl Recent {
+impl DedupeEntry {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.key.to_le_bytes());
         put_varint(out, self.until_ms);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Recent> {
-        Some(Recent { key: u128::from_le_bytes(reader.array()?), until_ms: reader.varint()? })
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Option<DedupeEntry> {
+        Some(DedupeEntry { key: u128::from_le_bytes(reader.array()?), until_ms: reader.varint()? })
     }
 }
 
-pub(crate) fn encode_recent(recent: &[Recent], out: &mut Vec<u8>) {
+pub(crate) fn encode_dedupe_entries(recent: &[DedupeEntry], out: &mut Vec<u8>) {
     put_varint(out, recent.len() as u64);
     recent.iter().for_each(|recent| recent.encode(out));
 }
 
-pub(crate) fn decode_recent(reader: &mut Reader<'_>) -> Option<Vec<Recent>> {
-    (0..reader.varint()?).map(|_| Recent::decode(reader)).collect()
+pub(crate) fn decode_dedupe_entries(reader: &mut ByteReader<'_>) -> Option<Vec<DedupeEntry>> {
+    (0..reader.varint()?).map(|_| DedupeEntry::decode(reader)).collect()
 }

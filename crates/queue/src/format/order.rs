@@ -1,6 +1,6 @@
 //! Which columns decide when and in which order rows are given. docs/formats/queue.md has the tables.
 
-use crate::format::wire::{Reader, put_varint};
+use crate::format::wire::{ByteReader, put_varint};
 
 /// The feature flag of files of queues whose rows say when they are due.
 pub(crate) const DUE: u64 = 0x8;
@@ -39,7 +39,7 @@ impl Order {
     }
 
     /// Reads it from a file with these feature flags.
-    pub(crate) fn decode(reader: &mut Reader<'_>, features: u64) -> Option<Order> {
+    pub(crate) fn decode(reader: &mut ByteReader<'_>, features: u64) -> Option<Order> {
         let mut column = |flag: u64| match features & flag {
             0 => Some(None),
             _ => u32::try_from(reader.varint()?).ok().map(Some),

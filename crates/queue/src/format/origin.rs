@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::wire::{Reader, put_varint};
+use crate::format::wire::{ByteReader, put_varint};
 
 /// Slots that a session may name.
 pub const SLOTS: u8 = 64;
@@ -95,7 +95,7 @@ impl Origin {
         put_varint(out, self.floor);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Origin> {
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Option<Origin> {
         let source = match reader.u8()? {
             0 => Source::Slot(reader.u8().filter(|slot| *slot < SLOTS)?),
             1 => Source::Incarnation(reader.array()?),
@@ -204,7 +204,7 @@ impl Journal {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Journal> {
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Option<Journal> {
         let mut journal = Journal::default();
         for _ in 0..reader.varint()? {
             let slot = reader.u8().filter(|slot| *slot < SLOTS)?;
@@ -232,7 +232,7 @@ mod tests {
     use proptest::prelude::{any, prop, proptest};
 
     use super::{Journal, Origin, Source};
-    use crate::format::wire::Reader;
+    use crate::format::wire::ByteReader;
 
     fn origin(source: Source, row: u64, floor: u64) -> Origin {
         Origin { source, row, floor, overwrite: false }
@@ -285,7 +285,7 @@ mod tests {
                 model.insert(row);
                 let mut bytes = Vec::new();
                 journal.encode(&mut bytes);
-                assert_eq!(Journal::decode(&mut Reader::new(&bytes)).as_ref(), Some(&journal));
+                assert_eq!(Journal::decode(&mut ByteReader::new(&bytes)).as_ref(), Some(&journal));
             }
         }
     }

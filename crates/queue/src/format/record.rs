@@ -1,15 +1,15 @@
 //! The records of a batch: rows, acknowledgements, moved rows, transactions, leases. Bytes in, bytes out;
 //! docs/formats/queue.md has the table.
 
-use crate::format::dedupe::{DEDUPE, Recent};
-use crate::format::keep::KEEP;
-use crate::format::lease::Lease;
+use crate::format::dedupe::{DEDUPE, DedupeEntry};
+use crate::format::lease_record::Lease;
 use crate::format::origin::Origin;
-use crate::format::policy::{POLICIES, Past};
-use crate::format::reader::READERS;
+use crate::format::readers::READERS;
+use crate::format::retention::KEEP;
+use crate::format::retry_policy::{FailureInfo, POLICIES};
 use crate::format::transaction::{Prepared, TRANSACTIONS};
 pub use crate::format::wire::RowId;
-use crate::format::wire::{Reader, checksum, put_varint};
+use crate::format::wire::{ByteReader, checksum, put_varint};
 
 const ROW: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
@@ -19,12 +19,12 @@ const PREPARE: u8 = 17;
 const COMMIT: u8 = 18;
 const ROLLBACK: u8 = 19;
 const LEASE: u8 = 20;
-const PAST: u8 = 21;
+const FAILURE: u8 = 21;
 const DISCARD: u8 = 22;
 const KEY: u8 = 24;
-const READ: u8 = 25;
-const AGAIN: u8 = 26;
-const UNREAD: u8 = 27;
+const READER_END: u8 = 25;
+const REPLAY: u8 = 26;
+const READER_REOPEN: u8 = 27;
 
 const SHORT: &str = "a record that is cut short";
 const UNKNOWN: &str = "a record of an unknown type";
@@ -50,11 +50,11 @@ pub(crate) enum Record {
     /// This many rows from `first` on are gone, and are not kept.
     Discard { first: RowId, count: u64 },
     /// A reader has ended this many rows from `first` on.
-    Read { reader: usize, first: RowId, count: u64 },
+    ReaderEnd { reader: usize, first: RowId, count: u64 },
     /// A reader has not ended this many rows from `first` on any more; another one has not ended them either.
-    Unread { reader: usize, first: RowId, count: u64 },
+    ReaderReopen { reader: usize, first: RowId, count: u64 },
     /// This many rows from `first` on, which were kept, wait again: for this reader, or for all.
-    Again { reader: Option<usize>, first: RowId, count: u64 },
+    Replay { reader: Option<usize>, first: RowId, count: u64 },
     /// A transaction is prepared; its rows follow.
     Prepare { tx: u64, prepared: Prepared },
     /// A prepared transaction is committed or rolled back.
@@ -62,9 +62,9 @@ pub(crate) enum Record {
     /// What is known of the leases of a row from here on.
     Lease(Lease),
     /// What is known of a row besides.
-    Past { row: RowId, past: Past },
+    Failure { row: RowId, failure: FailureInfo },
     /// A row with this key came.
-    Key(Recent),
+    Key(DedupeEntry),
 }
 
 /// A row with its checksum, as it lies in a segment.
@@ -75,7 +75,7 @@ fn put_row(out: &mut Vec<u8>, id: RowId, row: &[u8]) {
 
 /// The row in bytes that begin with its checksum; `None` when the checksum does not match this row.
 pub(crate) fn checked_row(id: RowId, bytes: &[u8]) -> Option<&[u8]> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = ByteReader::new(bytes);
     let sum = reader.u32()?;
     let row = reader.rest();
     (sum == checksum(&[&id.0.to_le_bytes(), row])).then_some(row)
@@ -104,18 +104,18 @@ pub(crate) fn encode_discard(out: &mut Vec<u8>, first: RowId, count: u64) {
 }
 
 /// Appends that `count` rows from `first` on wait again; for this reader, or for all.
-pub(crate) fn encode_again(out: &mut Vec<u8>, reader: Option<usize>, first: RowId, count: u64) {
-    encode_reading(out, AGAIN, reader.map_or(0, |reader| reader + 1), (first, count));
+pub(crate) fn encode_replay(out: &mut Vec<u8>, reader: Option<usize>, first: RowId, count: u64) {
+    encode_reading(out, REPLAY, reader.map_or(0, |reader| reader + 1), (first, count));
 }
 
 /// Appends that a reader has ended `count` rows from `first` on.
-pub(crate) fn encode_read(out: &mut Vec<u8>, reader: usize, first: RowId, count: u64) {
-    encode_reading(out, READ, reader, (first, count));
+pub(crate) fn encode_reader_end(out: &mut Vec<u8>, reader: usize, first: RowId, count: u64) {
+    encode_reading(out, READER_END, reader, (first, count));
 }
 
 /// Appends that a reader has not ended `count` rows from `first` on any more.
-pub(crate) fn encode_unread(out: &mut Vec<u8>, reader: usize, first: RowId, count: u64) {
-    encode_reading(out, UNREAD, reader, (first, count));
+pub(crate) fn encode_reader_reopen(out: &mut Vec<u8>, reader: usize, first: RowId, count: u64) {
+    encode_reading(out, READER_REOPEN, reader, (first, count));
 }
 
 fn encode_reading(out: &mut Vec<u8>, kind: u8, reader: usize, (first, count): (RowId, u64)) {
@@ -165,14 +165,14 @@ pub(crate) fn encode_lease(out: &mut Vec<u8>, lease: &Lease) {
 }
 
 /// Appends what is known of a row besides.
-pub(crate) fn encode_past(out: &mut Vec<u8>, row: RowId, past: &Past) {
+pub(crate) fn encode_failure(out: &mut Vec<u8>, row: RowId, failure: &FailureInfo) {
     let mut payload = Vec::new();
-    past.encode(row, &mut payload);
-    append(out, PAST, &payload);
+    failure.encode(row, &mut payload);
+    append(out, FAILURE, &payload);
 }
 
 /// Appends that a row with a key came.
-pub(crate) fn encode_key(out: &mut Vec<u8>, recent: &Recent) {
+pub(crate) fn encode_key(out: &mut Vec<u8>, recent: &DedupeEntry) {
     let mut payload = Vec::new();
     recent.encode(&mut payload);
     append(out, KEY, &payload);
@@ -194,7 +194,7 @@ pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms:
 /// The records of a body, in order; `features` are the flags of its segment. An error says what is wrong and
 /// where.
 pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Record>, (&'static str, usize)> {
-    let mut reader = Reader::new(body);
+    let mut reader = ByteReader::new(body);
     let mut records = Vec::new();
     let (mut next, mut moved) = (first.0, first.0);
     // How many rows of a transaction must follow.
@@ -207,12 +207,12 @@ pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Rec
                 return Err((UNKNOWN, at));
             }
             Record::Lease(lease) if features & lease.features() == 0 => return Err((UNKNOWN, at)),
-            Record::Past { .. } if features & POLICIES == 0 => return Err((UNKNOWN, at)),
+            Record::Failure { .. } if features & POLICIES == 0 => return Err((UNKNOWN, at)),
             Record::Key(_) if features & DEDUPE == 0 => return Err((UNKNOWN, at)),
-            Record::Discard { .. } | Record::Again { .. } if features & KEEP == 0 => {
+            Record::Discard { .. } | Record::Replay { .. } if features & KEEP == 0 => {
                 return Err((UNKNOWN, at));
             }
-            Record::Read { .. } | Record::Unread { .. } if features & READERS == 0 => {
+            Record::ReaderEnd { .. } | Record::ReaderReopen { .. } if features & READERS == 0 => {
                 return Err((UNKNOWN, at));
             }
             Record::Row { time_ms: None, origin: None, .. } => due = due.saturating_sub(1),
@@ -225,12 +225,12 @@ pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Result<Vec<Rec
     if due > 0 { Err((WITHOUT_ROWS, reader.at())) } else { Ok(records) }
 }
 
-fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Result<Record, &'static str> {
+fn decode_one(reader: &mut ByteReader<'_>, next: &mut u64, moved: &mut u64) -> Result<Record, &'static str> {
     let kind = reader.u8().ok_or(SHORT)?;
     let len = reader.count().ok_or(SHORT)?;
     let payload = reader.take(len).ok_or(SHORT)?;
     let start = reader.at() - len;
-    let mut inside = Reader::new(payload);
+    let mut inside = ByteReader::new(payload);
     let (mut time_ms, mut origin) = (None, None);
     let id = match kind {
         ROW | RELAYED => {
@@ -246,8 +246,8 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
             *moved = moved.checked_add(gap).ok_or("a row id out of range")?;
             *moved
         }
-        ACKNOWLEDGE | DISCARD | READ | AGAIN | UNREAD => {
-            let numbered = matches!(kind, READ | AGAIN | UNREAD);
+        ACKNOWLEDGE | DISCARD | READER_END | REPLAY | READER_REOPEN => {
+            let numbered = matches!(kind, READER_END | REPLAY | READER_REOPEN);
             let reader = if numbered { inside.count().ok_or(SHORT)? } else { 0 };
             let (first, more) = inside.varint().zip(inside.varint()).ok_or(SHORT)?;
             let count = more.checked_add(1).filter(|count| first.checked_add(*count).is_some());
@@ -255,9 +255,9 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
             let first = RowId(first);
             return Ok(match kind {
                 DISCARD => Record::Discard { first, count },
-                READ => Record::Read { reader, first, count },
-                UNREAD => Record::Unread { reader, first, count },
-                AGAIN => Record::Again { reader: reader.checked_sub(1), first, count },
+                READER_END => Record::ReaderEnd { reader, first, count },
+                READER_REOPEN => Record::ReaderReopen { reader, first, count },
+                REPLAY => Record::Replay { reader: reader.checked_sub(1), first, count },
                 _ => Record::Acknowledge { first, count },
             });
         }
@@ -275,13 +275,13 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
                 Lease::decode(&mut inside).filter(|_| inside.is_empty()).ok_or("a lease that is none")?;
             return Ok(Record::Lease(lease));
         }
-        PAST => {
-            let past = Past::decode(&mut inside).filter(|_| inside.is_empty());
-            let (row, past) = past.ok_or("what is known of a row, and is nothing")?;
-            return Ok(Record::Past { row, past });
+        FAILURE => {
+            let failure = FailureInfo::decode(&mut inside).filter(|_| inside.is_empty());
+            let (row, failure) = failure.ok_or("what is known of a row, and is nothing")?;
+            return Ok(Record::Failure { row, failure });
         }
         KEY => {
-            let recent = Recent::decode(&mut inside).filter(|_| inside.is_empty());
+            let recent = DedupeEntry::decode(&mut inside).filter(|_| inside.is_empty());
             return Ok(Record::Key(recent.ok_or("a key that is none")?));
         }
         _ => return Err(UNKNOWN),
@@ -296,11 +296,11 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::{
-        DEDUPE, KEY_RECORD_MAX, Lease, POLICIES, Past, Prepared, ROW_OVERHEAD_MAX, Recent, Record, RowId,
-        TRANSACTIONS, UNKNOWN, WITHOUT_ROWS, decode, encode_acknowledge, encode_decide, encode_key,
-        encode_lease, encode_past, encode_prepare, encode_row,
+        DEDUPE, DedupeEntry, FailureInfo, KEY_RECORD_MAX, Lease, POLICIES, Prepared, ROW_OVERHEAD_MAX,
+        Record, RowId, TRANSACTIONS, UNKNOWN, WITHOUT_ROWS, decode, encode_acknowledge, encode_decide,
+        encode_failure, encode_key, encode_lease, encode_prepare, encode_row,
     };
-    use crate::format::lease::{LEASES, Phase, Span};
+    use crate::format::lease_record::{LEASES, Phase, Span};
     use crate::format::transaction::Xid;
 
     #[test]
@@ -316,13 +316,15 @@ mod tests {
     fn what_is_known_of_a_row_is_told_when_it_is_cut_or_changed() {
         let span = Span { since_ms: 1_700_000_000_000, for_ms: 30_000 };
         let lease = |phase| Record::Lease(Lease { row: RowId(7), number: 300, secret: 5, failed: 2, phase });
-        let past = Record::Past { row: RowId(7), past: Past::new(3, "it broke") };
-        let key = Record::Key(Recent { key: 5 << 90, until_ms: 1_700_000_000_000 });
-        for record in [lease(Phase::Leased(span)), lease(Phase::Late(span)), lease(Phase::Dead), past, key] {
+        let failure = Record::Failure { row: RowId(7), failure: FailureInfo::new(3, "it broke") };
+        let key = Record::Key(DedupeEntry { key: 5 << 90, until_ms: 1_700_000_000_000 });
+        for record in
+            [lease(Phase::Leased(span)), lease(Phase::ExpiredDelayed(span)), lease(Phase::Dead), failure, key]
+        {
             let mut body = Vec::new();
             let needs = match &record {
-                Record::Past { row, past } => {
-                    encode_past(&mut body, *row, past);
+                Record::Failure { row, failure } => {
+                    encode_failure(&mut body, *row, failure);
                     POLICIES
                 }
                 Record::Lease(lease) => {

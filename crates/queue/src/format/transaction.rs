@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::wire::{Reader, put_varint};
+use crate::format::wire::{ByteReader, put_varint};
 
 /// The feature flag of files that may have records of transactions.
 pub(crate) const TRANSACTIONS: u64 = 0x1;
@@ -53,7 +53,7 @@ impl Xid {
         out.extend(&self.bqual);
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Option<Xid> {
+    fn decode(reader: &mut ByteReader<'_>) -> Option<Xid> {
         let format = i64::from_le_bytes(reader.array()?);
         let (gtrid, bqual) = (reader.u8()?, reader.u8()?);
         let (gtrid, bqual) = (reader.take(usize::from(gtrid))?, reader.take(usize::from(bqual))?);
@@ -90,7 +90,7 @@ impl Prepared {
     }
 
     /// Reads what [`Prepared::encode`] appended; its rows begin with the id `first`.
-    pub(crate) fn decode(reader: &mut Reader<'_>, first: u64) -> Option<(u64, Prepared)> {
+    pub(crate) fn decode(reader: &mut ByteReader<'_>, first: u64) -> Option<(u64, Prepared)> {
         let tx = reader.varint()?;
         let xid = Xid::decode(reader)?;
         let coordinator = reader.array()?;
@@ -140,7 +140,7 @@ impl Transactions {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Transactions> {
+    pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Option<Transactions> {
         let mut transactions = Transactions { next: reader.varint()?, open: BTreeMap::new() };
         for _ in 0..reader.varint()? {
             let first = reader.varint()?;
@@ -156,7 +156,7 @@ mod tests {
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
     use super::{Prepared, Transactions, Xid};
-    use crate::format::wire::Reader;
+    use crate::format::wire::ByteReader;
 
     #[test]
     fn a_part_of_an_xid_has_at_most_64_bytes() {
@@ -166,7 +166,7 @@ mod tests {
         let mut bytes = vec![0; 8];
         bytes.extend([65, 0]);
         bytes.extend([7; 65]);
-        assert_eq!(Xid::decode(&mut Reader::new(&bytes)), None);
+        assert_eq!(Xid::decode(&mut ByteReader::new(&bytes)), None);
     }
 
     proptest! {
@@ -193,7 +193,7 @@ mod tests {
             }
             let mut bytes = Vec::new();
             transactions.encode(&mut bytes);
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ByteReader::new(&bytes);
             prop_assert_eq!(Transactions::decode(&mut reader), Some(transactions));
             prop_assert_eq!(reader.is_empty(), true);
         }

@@ -30,14 +30,14 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
 
 /// A reader that takes bytes from the front; a read is `None` when too few are left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'bytes> {
+pub(crate) struct ByteReader<'bytes> {
     bytes: &'bytes [u8],
     at: usize,
 }
 
-impl<'bytes> Reader<'bytes> {
+impl<'bytes> ByteReader<'bytes> {
     pub(crate) fn new(bytes: &'bytes [u8]) -> Self {
-        Reader { bytes, at: 0 }
+        ByteReader { bytes, at: 0 }
     }
 
     /// How many bytes have been read.
@@ -114,7 +114,7 @@ impl<'bytes> Reader<'bytes> {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Reader, checksum, put_varint};
+    use super::{ByteReader, checksum, put_varint};
 
     #[test]
     fn the_checksum_is_crc32c() {
@@ -127,20 +127,20 @@ mod tests {
             let value = value >> shift;
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ByteReader::new(&bytes);
             assert_eq!(reader.varint(), Some(value));
             assert!(reader.is_empty());
-            assert_eq!(Reader::new(&bytes[..bytes.len() - 1]).varint(), None);
+            assert_eq!(ByteReader::new(&bytes[..bytes.len() - 1]).varint(), None);
         }
     }
 
     #[test]
     fn a_varint_of_more_than_64_bits_is_none() {
-        assert_eq!(Reader::new(&[0xff; 12]).varint(), None);
+        assert_eq!(ByteReader::new(&[0xff; 12]).varint(), None);
         let mut most = [0xff; 10];
         most[9] = 1;
-        assert_eq!(Reader::new(&most).varint(), Some(u64::MAX));
+        assert_eq!(ByteReader::new(&most).varint(), Some(u64::MAX));
         most[9] = 2;
-        assert_eq!(Reader::new(&most).varint(), None);
+        assert_eq!(ByteReader::new(&most).varint(), None);
     }
 }

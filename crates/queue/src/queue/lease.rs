@@ -1,489 +1,554 @@
-//! The leases of a queue, in memory: by row, by the number in the token, and by when they are over.
-//!
-//! While the queue is open, times are those of a clock that never jumps; the wall clock only counts from one
-//! opening to the next.
+//! Leases: a row is owned by whoever has its token, for a time, without a connection. A lease is written with
+//! the next batch and not synced for its own sake; a crash may end it early, and then its token is refused.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
+use std::time::Duration;
 
-use crate::format::lease::{Lease, Leases, Phase, Span};
-use crate::format::policy::Past;
+use crate::Error;
 use crate::format::record::RowId;
+use crate::format::retry_policy::FailureInfo;
+use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::lease_table::{Clock, LeaseEntry, LeaseStatus, LeasedRow, Token};
+use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::state::State;
+use crate::queue::{DEFERRED_BYTES_MAX, Queue};
+use crate::sync::MutexGuard;
 
-/// How many numbers are set aside with one write. An opening begins after those of the one before, so that
-/// no number is given twice, whatever a crash has lost.
-const NUMBERS: u64 = 1 << 20;
+/// Rows whose leases end in one turn, before others get the queue.
+const DUE_MAX: usize = 512;
 
-const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
-
-/// What the holder of a lease shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
-    /// Different for all leases of a queue. A later lease of the queue has a greater one.
-    pub number: u64,
-    secret: u64,
+/// What leases of a statement have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct LeaseTerms {
+    /// How long they last.
+    pub(crate) length: Duration,
+    /// What is random in their tokens.
+    pub(crate) secret: u64,
 }
 
-impl Token {
-    /// A token of its number and what was random in it.
-    pub(crate) fn new(number: u64, secret: u64) -> Token {
-        Token { number, secret }
+impl Queue {
+    pub(crate) fn clock(&self) -> Clock {
+        self.shared.clock()
     }
 
-    /// Appends the text that [`Token::from_str`](std::str::FromStr::from_str) reads.
-    pub fn put(&self, out: &mut String) {
-        out.push_str(&self.number.to_string());
-        out.push('-');
-        let digits = self.secret.to_be_bytes().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        out.extend(digits.map(|digit| char::from(HEXADECIMAL[usize::from(digit)])));
-    }
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        self.put(&mut text);
-        formatter.write_str(&text)
-    }
-}
-
-impl std::str::FromStr for Token {
-    type Err = ();
-
-    /// Reads the number in decimal, a hyphen, and 16 hexadecimal digits.
-    fn from_str(text: &str) -> Result<Token, ()> {
-        let (number, secret) = text.split_once('-').ok_or(())?;
-        let plain = number.bytes().all(|byte| byte.is_ascii_digit());
-        let hexadecimal = secret.len() == 16 && secret.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !plain || !hexadecimal {
-            return Err(());
+    /// Sets numbers for leases aside, with a checkpoint, so that none is given again after a crash. The first
+    /// time this makes it a queue with leases.
+    pub(crate) fn reserve_numbers(&self, count: usize) -> Result<(), Error> {
+        let _maintenance = self.begin_maintenance()?;
+        if self.lock().leases.want(count as u64) {
+            self.checkpoint()?;
+            self.lock().leases.allow();
         }
-        let secret = u64::from_str_radix(secret, 16).map_err(drop)?;
-        Ok(Token { number: number.parse().map_err(drop)?, secret })
-    }
-}
-
-/// A row, and what its lessee must show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeasedRow {
-    /// The row.
-    pub row: RowId,
-    /// Its token.
-    pub token: Token,
-    /// Which try this is: one more than have failed.
-    pub tries: u64,
-}
-
-/// Two clocks at one moment, in milliseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    /// Since 1970; it may jump.
-    pub(crate) wall_ms: u64,
-    /// Since some moment; it never jumps.
-    pub(crate) up_ms: u64,
-}
-
-/// What a row is doing that was leased once. Times are those of the clock that never jumps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
-    Free,
-    Expired,
-    /// Until when.
-    Leased(u64),
-    /// Until when.
-    Delayed(u64),
-    /// Expired, and nobody is given the row until then.
-    Late(u64),
-    /// It has no tries left.
-    Dead,
-    /// It is being ended. If it is not after all, its lease goes on until then.
-    Ending(u64),
-    /// It is being ended though its lease was over. If it is not after all, nobody is given it until then.
-    EndingLate(u64),
-}
-
-/// What is known of the leases of a row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) token: Token,
-    pub(crate) failed: u64,
-    pub(crate) doing: Doing,
-}
-
-impl Entry {
-    /// What is known of a row that nobody leased yet.
-    pub(crate) const NONE: Entry =
-        Entry { token: Token { number: 0, secret: 0 }, failed: 0, doing: Doing::Free };
-
-    /// Whether the lease is over, though its token may still end the row.
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.doing, Doing::Expired | Doing::Late(_))
+        Ok(())
     }
 
-    /// What is known of it while somebody else than its lessee has it to end it.
-    pub(crate) fn ending(self) -> Entry {
-        let doing = match self.doing {
-            Doing::Leased(until) => Doing::Ending(until),
-            Doing::Late(until) => Doing::EndingLate(until),
+    /// Leases rows, which are owned by leases since `clock`. There must be numbers for them.
+    pub(crate) fn lease(
+        &self,
+        state: &mut State,
+        rows: &[RowId],
+        terms: LeaseTerms,
+        clock: Clock,
+    ) -> Vec<LeasedRow> {
+        let until = clock.up_ms.saturating_add(millis(terms.length));
+        let mut leased = Vec::with_capacity(rows.len());
+        for row in rows.iter().copied() {
+            let failed = state.leases.get(row).map_or(0, |entry| entry.failed);
+            // The number makes the token different from others of the same statement.
+            let token = Token::new(state.leases.take_number(), terms.secret);
+            state.note_lease(
+                row,
+                Some(LeaseEntry { token, failed, status: LeaseStatus::Leased(until) }),
+                clock,
+            );
+            leased.push(LeasedRow { row, token, tries: failed + 1 });
+        }
+        state.counters.leases += leased.len() as u64;
+        self.schedule_due(state, clock.up_ms);
+        leased
+    }
+
+    /// Sees to it that what is in effect already is written: now if it is much, else later.
+    pub(crate) fn write_deferred(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
+        if state.next_batch.bytes.len() >= DEFERRED_BYTES_MAX && !state.led {
+            return self.commit(state);
+        }
+        self.schedule_flush(&mut state);
+        Ok(())
+    }
+
+    /// Like [`Queue::write_deferred`]; if it can't be written now, it is written with a later batch.
+    pub(crate) fn write_leases(&self, state: MutexGuard<'_, State>) -> Result<(), Error> {
+        match self.write_deferred(state) {
+            Err(Error::Disk { .. }) => Ok(()),
             other => other,
-        };
-        Entry { doing, ..self }
-    }
-
-    /// What is known of it when it is not ended after all; nothing when it was not about to be. With `over`
-    /// its lease is over by then.
-    pub(crate) fn not_ended(self, over: Option<u64>) -> Option<Entry> {
-        let doing = match self.doing {
-            Doing::Ending(until) => Doing::Leased(over.map_or(until, |over| until.min(over))),
-            Doing::EndingLate(until) => Doing::Late(until),
-            _ => return None,
-        };
-        Some(Entry { doing, ..self })
-    }
-}
-
-/// What the readers of a row may be shown beside it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
-    /// How many of its tries have failed, also in a queue that it died in.
-    pub failed: u64,
-    /// Why the last one failed; empty when nobody said.
-    pub why: Arc<str>,
-    /// What ends it, for its lessee.
-    pub token: Option<Token>,
-}
-
-/// The leases of a queue.
-#[derive(Debug, Default)]
-pub(crate) struct LeaseBook {
-    /// The number of the next lease.
-    next: u64,
-    /// Numbers below this one may be given: they will not be given after the next opening.
-    ceiling: u64,
-    /// Like `ceiling`, for the next checkpoint.
-    wanted: u64,
-    rows: BTreeMap<RowId, Entry>,
-    /// The rows whose tokens are good, by number.
-    numbers: BTreeMap<u64, RowId>,
-    /// When leases and delays are over.
-    due: BTreeSet<(u64, RowId)>,
-    leased: u64,
-    delayed: u64,
-    /// The rows that have no tries left.
-    dead: BTreeSet<RowId>,
-    /// What is known of rows besides.
-    pasts: BTreeMap<RowId, Past>,
-    /// For when somebody is asked to look what is due.
-    pub(crate) scheduled: Option<u64>,
-}
-
-impl LeaseBook {
-    /// The leases that recovery found.
-    pub(crate) fn opened(leases: Leases, pasts: Vec<(RowId, Past)>, clock: Clock) -> LeaseBook {
-        let (next, ceiling) = (leases.ceiling, leases.ceiling);
-        let mut book = LeaseBook { next, ceiling, wanted: ceiling, ..LeaseBook::default() };
-        book.pasts.extend(pasts);
-        book.adopt(leases.rows, clock);
-        book
-    }
-
-    /// Takes over leases from a file or from another queue.
-    pub(crate) fn adopt(&mut self, rows: Vec<Lease>, clock: Clock) {
-        for lease in rows {
-            let until = |span: Span| clock.up_ms.saturating_add(span.left_ms(clock.wall_ms));
-            let doing = match lease.phase {
-                Phase::Free => Doing::Free,
-                Phase::Expired => Doing::Expired,
-                Phase::Leased(span) => Doing::Leased(until(span)),
-                Phase::Delayed(span) => Doing::Delayed(until(span)),
-                Phase::Late(span) => Doing::Late(until(span)),
-                Phase::Dead => Doing::Dead,
-            };
-            let token = Token { number: lease.number, secret: lease.secret };
-            self.set(lease.row, Some(Entry { token, failed: lease.failed, doing }));
         }
     }
 
-    /// Makes room for numbers: the next checkpoint sets them aside. False when there is room already.
-    pub(crate) fn want(&mut self, count: u64) -> bool {
-        if self.ceiling.saturating_sub(self.next.max(1)) >= count {
-            return false;
-        }
-        self.wanted = self.next.saturating_add(count.max(NUMBERS));
-        true
+    /// Makes the leases of these tokens longer: they are over after this time. One that has expired is
+    /// renewed if nobody has taken the row. Returns how many tokens were good.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
+    /// [`Error::Dropped`] when the queue is out of service.
+    pub fn extend(&self, tokens: &[Token], length: Duration) -> Result<u64, Error> {
+        good(tokens, self.try_extend(tokens, length))
     }
 
-    /// Notes that a checkpoint has set them aside.
-    pub(crate) fn allow(&mut self) {
-        self.ceiling = self.wanted;
-        self.next = self.next.max(1);
-    }
-
-    /// Begins after the numbers of another queue, once a checkpoint says so.
-    pub(crate) fn follow(&mut self, ceiling: u64) {
-        self.wanted = self.wanted.max(ceiling);
-        self.next = self.next.max(ceiling);
-    }
-
-    /// Forgets all rows, which are gone. Numbers go on growing.
-    pub(crate) fn clear(&mut self) {
-        let (next, ceiling, wanted) = (self.next, self.ceiling, self.wanted);
-        *self = LeaseBook { next, ceiling, wanted, ..LeaseBook::default() };
-    }
-
-    /// The number for a new lease; there must be room for it.
-    pub(crate) fn take_number(&mut self) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        number
-    }
-
-    /// Notes that somebody else than its lessee has the row, to end it.
-    pub(crate) fn begin_to_end(&mut self, row: RowId) {
-        let entry = self.get(row).map(Entry::ending);
-        if entry.is_some() {
-            self.set(row, entry);
-        }
-    }
-
-    /// What is known of a row.
-    pub(crate) fn get(&self, row: RowId) -> Option<Entry> {
-        self.rows.get(&row).copied()
-    }
-
-    /// The row that a good token is for.
-    pub(crate) fn find(&self, token: Token) -> Option<(RowId, Entry)> {
-        let row = *self.numbers.get(&token.number)?;
-        self.get(row).filter(|entry| entry.token == token).map(|entry| (row, entry))
-    }
-
-    /// Replaces what is known of a row. A row that is free and never failed is forgotten.
-    pub(crate) fn set(&mut self, row: RowId, entry: Option<Entry>) {
-        if let Some(old) = self.rows.remove(&row) {
-            self.numbers.remove(&old.token.number);
-            self.count(row, old.doing, false);
-        }
-        let kept = |entry: &Entry| entry.failed > 0 || entry.doing != Doing::Free;
-        let Some(entry) = entry.filter(kept) else { return };
-        if matches!(entry.doing, Doing::Leased(_) | Doing::Expired | Doing::Late(_)) {
-            self.numbers.insert(entry.token.number, row);
-        }
-        self.count(row, entry.doing, true);
-        self.rows.insert(row, entry);
-    }
-
-    fn count(&mut self, row: RowId, doing: Doing, there: bool) {
-        let (counter, until) = match doing {
-            Doing::Leased(until) => (&mut self.leased, Some(until)),
-            Doing::Ending(_) | Doing::EndingLate(_) => (&mut self.leased, None),
-            Doing::Delayed(until) | Doing::Late(until) => (&mut self.delayed, Some(until)),
-            Doing::Dead => {
-                if there {
-                    self.dead.insert(row)
-                } else {
-                    self.dead.remove(&row)
-                };
-                return;
+    /// Like [`Queue::extend`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn try_extend(&self, tokens: &[Token], length: Duration) -> Result<Vec<Token>, Error> {
+        let clock = self.clock();
+        let until = clock.up_ms.saturating_add(millis(length));
+        self.change_leases(tokens, |of, state, row, entry| {
+            // With a key, somebody may have another row of it by now.
+            let is_over = entry.status == LeaseStatus::Expired;
+            if is_over && !(state.index.is_group_free(row)? && state.reacquire(row, clock)?) {
+                return Ok(None);
             }
-            Doing::Free | Doing::Expired => return,
+            state.note_lease(row, Some(LeaseEntry { status: LeaseStatus::Leased(until), ..entry }), clock);
+            of.schedule_due(state, clock.up_ms);
+            Ok(Some(false))
+        })
+    }
+
+    /// Gives leased rows back because the work on them failed. They wait again, after the delay, or after as
+    /// long as the policy says if there is none. Those that have no tries left are moved to the queue for
+    /// them, or stay and are given to nobody. A queue with a policy keeps the reason. Returns how many tokens
+    /// were good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn nack(&self, tokens: &[Token], delay: Option<Duration>, why: &str) -> Result<u64, Error> {
+        good(tokens, self.try_nack(tokens, delay, why))
+    }
+
+    /// Like [`Queue::nack`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn try_nack(
+        &self,
+        tokens: &[Token],
+        delay: Option<Duration>,
+        why: &str,
+    ) -> Result<Vec<Token>, Error> {
+        let clock = self.clock();
+        let stale = self.change_leases(tokens, |of, state, row, entry| {
+            if entry.is_over() {
+                return Ok(None);
+            }
+            let entry = of.after_failure(entry, delay.map(millis), clock);
+            state.note_end(row, entry, clock)?;
+            of.note_reason(state, row, why);
+            state.counters.leases_failed += 1;
+            of.schedule_due(state, clock.up_ms);
+            Ok(Some(entry.status == LeaseStatus::Free))
+        })?;
+        // What can't be moved now stays, and is tried again.
+        self.move_dead_letters().ok();
+        Ok(stale)
+    }
+
+    /// What becomes of a row when a try has failed: it waits again, now or after a delay, or has no tries
+    /// left.
+    pub(crate) fn after_failure(&self, entry: LeaseEntry, delay: Option<u64>, clock: Clock) -> LeaseEntry {
+        let policy = &self.definition.policy;
+        let failed = entry.failed.saturating_add(1);
+        let status = match delay.unwrap_or_else(|| policy.backoff.after(failed)) {
+            _ if policy.is_exhausted(failed) => LeaseStatus::Dead,
+            0 => LeaseStatus::Free,
+            delay => LeaseStatus::Delayed(clock.up_ms.saturating_add(delay)),
         };
-        match (there, until) {
-            (true, Some(until)) => drop(self.due.insert((until, row))),
-            (false, Some(until)) => drop(self.due.remove(&(until, row))),
-            (_, None) => {}
+        LeaseEntry { failed, status, ..entry }
+    }
+
+    fn note_reason(&self, state: &mut State, row: RowId, why: &str) {
+        if self.definition.policy.is_set() && !why.is_empty() {
+            let tries = state.leases.failure(row).map_or(0, |failure| failure.tries);
+            let failure = FailureInfo::new(tries, why);
+            state.next_batch.record_failure(row, &failure);
+            state.leases.set_failure(row, failure);
         }
-        *counter = if there { *counter + 1 } else { *counter - 1 };
     }
 
-    /// A row whose lease or delay is over.
-    pub(crate) fn next_due(&self, up_ms: u64) -> Option<RowId> {
-        self.due.first().filter(|(until, _)| *until <= up_ms).map(|(_, row)| *row)
+    /// Gives rows back that a connection owned when it ended: in a queue with a policy that is a failed try.
+    /// Returns those that wait again.
+    pub(crate) fn count_failed_tries(
+        &self,
+        state: &mut State,
+        rows: &[RowId],
+        owner: OwnerId,
+    ) -> Result<Vec<RowId>, Error> {
+        let clock = self.clock();
+        let mut back = Vec::new();
+        for row in rows {
+            let Some(ownership) = state.owners.get_mut(row).filter(|of| of.owner == owner) else { continue };
+            let entry = state.leases.get(*row).unwrap_or(LeaseEntry::NONE);
+            let entry = self.after_failure(entry, None, clock);
+            *ownership = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
+            state.note_end(*row, entry, clock)?;
+            state.counters.tries_cut += 1;
+            if entry.status == LeaseStatus::Free {
+                back.extend(state.disown(&[*row], OwnerId::LEASE)?);
+            }
+        }
+        self.schedule_due(state, clock.up_ms);
+        self.schedule_flush(state);
+        Ok(back)
     }
 
-    /// When the next lease or delay is over.
-    pub(crate) fn due(&self) -> Option<u64> {
-        self.due.first().map(|(until, _)| *until)
+    /// Gives leased rows back as if they had not been leased. Returns how many tokens were good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn release(&self, tokens: &[Token]) -> Result<u64, Error> {
+        good(tokens, self.try_release(tokens))
     }
 
-    /// Only numbers below this one have been given; 0 when there never was a lease.
-    pub(crate) fn ceiling(&self) -> u64 {
-        self.ceiling
+    /// Like [`Queue::release`], but returns the tokens that were not good.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn try_release(&self, tokens: &[Token]) -> Result<Vec<Token>, Error> {
+        let clock = self.clock();
+        self.change_leases(tokens, |_, state, row, entry| {
+            if entry.is_over() {
+                return Ok(None);
+            }
+            state.note_lease(row, Some(LeaseEntry { status: LeaseStatus::Free, ..entry }), clock);
+            Ok(Some(true))
+        })
     }
 
-    /// Rows that are leased.
-    pub(crate) fn leased(&self) -> u64 {
-        self.leased
+    /// Changes the lease of each good token, in the queue in which it is now. `change` returns whether the
+    /// row waits again, and nothing when the token is not good after all. Returns the tokens that were not
+    /// good.
+    fn change_leases(
+        &self,
+        tokens: &[Token],
+        mut change: impl FnMut(&Queue, &mut State, RowId, LeaseEntry) -> Result<Option<bool>, Error>,
+    ) -> Result<Vec<Token>, Error> {
+        let mut state = match (self.lock_with_room(), self.successor.get()) {
+            (Err(Error::Dropped), Some(successor)) => return successor.queue.change_leases(tokens, change),
+            (state, _) => state?,
+        };
+        let (mut stale, mut back) = (Vec::new(), Vec::new());
+        for token in tokens {
+            let changed = match state.leases.find(*token) {
+                Some((row, entry)) => change(self, &mut state, row, entry)?.map(|waits| (row, waits)),
+                None => None,
+            };
+            match changed {
+                Some((row, true)) => back.extend(state.disown(&[row], OwnerId::LEASE)?),
+                Some((_, false)) => {}
+                None => stale.push(*token),
+            }
+        }
+        state.counters.leases_refused += stale.len() as u64;
+        back.sort_unstable();
+        let back = back.into_iter().map(|id| Candidate { id, row: None }).collect();
+        deliver(&mut state, back, self.shared.now_ms())?;
+        if stale.len() < tokens.len() {
+            self.write_leases(state)?;
+        }
+        Ok(stale)
     }
 
-    /// Rows that were given back and do not wait yet.
-    pub(crate) fn delayed(&self) -> u64 {
-        self.delayed
+    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended.
+    pub(crate) fn begin_to_end(&self, tokens: &[Token]) -> Result<EndingRows, Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        state.begin_to_end(tokens, self.clock())
     }
 
-    /// Rows that have no tries left.
-    pub(crate) fn dead(&self) -> &BTreeSet<RowId> {
-        &self.dead
+    /// Undoes [`Queue::begin_to_end`] for rows that could not be ended.
+    pub(crate) fn cancel_end(&self, epoch: u64, rows: &[RowId]) {
+        let mut state = self.lock();
+        if state.epoch != epoch {
+            return;
+        }
+        let clock = self.clock();
+        state.resume_leases(rows, OwnerId::LEASE, None, clock);
+        self.schedule_due(&mut state, clock.up_ms);
     }
 
-    /// What is known of a row besides.
-    pub(crate) fn past(&self, row: RowId) -> Option<&Past> {
-        self.pasts.get(&row)
-    }
-
-    /// What may be shown beside a row; its token only to whoever leases it.
-    pub(crate) fn known(&self, row: RowId, to_lessee: bool) -> Known {
-        let (entry, past) = (self.get(row), self.past(row));
-        let failed = entry.map_or(0, |entry| entry.failed) + past.map_or(0, |past| past.tries);
-        let why = past.map(|past| past.why.clone()).unwrap_or_default();
-        let leased = entry.filter(|entry| to_lessee && matches!(entry.doing, Doing::Leased(_)));
-        Known { failed, why, token: leased.map(|entry| entry.token) }
-    }
-
-    /// Notes what is known of a row besides.
-    pub(crate) fn set_past(&mut self, row: RowId, past: Past) {
-        if past.is_empty() {
-            self.pasts.remove(&row)
+    /// Gives rows back that their owner was about to end, or only owned. Leases that the rows had go on; with
+    /// `died`, because the owner's connection has ended, they are over. That is a failed try, as it is for
+    /// other rows in a queue with a policy. Returns those that wait again.
+    pub(crate) fn give_back(
+        &self,
+        state: &mut State,
+        rows: &[RowId],
+        owner: OwnerId,
+        died: bool,
+    ) -> Result<Vec<RowId>, Error> {
+        let clock = self.clock();
+        let rows = state.resume_leases(rows, owner, died.then_some(clock.up_ms), clock);
+        self.schedule_due(state, clock.up_ms);
+        if died && self.definition().policy.is_set() {
+            self.count_failed_tries(state, &rows, owner)
         } else {
-            self.pasts.insert(row, past)
+            state.disown(&rows, owner)
+        }
+    }
+
+    /// Has this owner own the rows of good tokens, to end them. Until they are ended their leases are only
+    /// interrupted: [`Queue::give_back`] has them go on.
+    pub(crate) fn end_leases(&self, tokens: &[Token], owner: OwnerId) -> Result<EndingRows, Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let clock = self.clock();
+        let to_end = state.begin_to_end(tokens, clock)?;
+        let owned = |row: &RowId| (*row, Ownership { owner, since_ms: clock.wall_ms });
+        state.owners.extend(to_end.rows.iter().map(owned));
+        Ok(to_end)
+    }
+
+    /// Has a thread look when the next lease or delay is over, the next row is due or a kept row's time is
+    /// over, or at once when a row has no tries left.
+    pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
+        let scheduled =
+            state.scheduled.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
+        let over =
+            state.index.retained.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
+        let due = state
+            .leases
+            .due()
+            .into_iter()
+            .chain(self.dead_letters_due_at(state))
+            .chain(scheduled)
+            .chain(over)
+            .min();
+        let Some(due) = due else { return };
+        if state.leases.next_check_ms.is_none_or(|next| due < next) {
+            state.leases.next_check_ms = Some(due);
+            self.shared.schedule_due(self, Duration::from_millis(due.saturating_sub(up_ms)));
+        }
+    }
+
+    /// When the lease or the delay of a row is over, milliseconds since 1970, and how many tries have failed.
+    #[must_use]
+    pub fn lease_of(&self, row: RowId) -> Option<(u64, u64)> {
+        let state = self.lock();
+        let (entry, clock) = (state.leases.get(row)?, self.clock());
+        let until_ms = match entry.status {
+            LeaseStatus::Leased(until)
+            | LeaseStatus::Delayed(until)
+            | LeaseStatus::ExpiredDelayed(until)
+            | LeaseStatus::EndKind(until) => clock.wall_ms.saturating_add(until.saturating_sub(clock.up_ms)),
+            LeaseStatus::Free | LeaseStatus::Expired | LeaseStatus::EndingExpired(_) | LeaseStatus::Dead => 0,
         };
+        Some((until_ms, entry.failed))
     }
 
-    /// Forgets a row, which is gone.
-    pub(crate) fn forget(&mut self, row: RowId) {
-        self.set(row, None);
-        self.pasts.remove(&row);
+    /// Ends leases and delays that are over, and lets rows come that are due: they wait, and are offered to
+    /// waiting sessions. Kept rows go whose time is over.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn end_due(&self) -> Result<(), Error> {
+        loop {
+            let mut state = self.lock();
+            state.usable()?;
+            let clock = self.clock();
+            let ended = self.end_due_now(&mut state)?;
+            let kept = self.trim_kept(&mut state)?;
+            state.leases.next_check_ms = None;
+            self.schedule_due(&mut state, clock.up_ms);
+            let more =
+                kept || state.leases.next_due(clock.up_ms).is_some() || state.scheduled.is_due(clock.wall_ms);
+            if ended {
+                self.write_leases(state)?;
+            } else {
+                drop(state);
+            }
+            if !more {
+                // What can't be moved now stays, and is tried again.
+                self.move_due_dead_letters().ok();
+                return Ok(());
+            }
+        }
     }
 
-    /// Whether nothing is known of any row.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.pasts.is_empty()
+    /// Ends some of the leases and delays that are over, and lets some of the rows come that are due. Returns
+    /// whether leases or delays were ended.
+    pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
+        if state.leases.due().is_none() && state.scheduled.is_empty() {
+            return Ok(false);
+        }
+        let clock = self.clock();
+        let (mut back, mut ended) = (Vec::new(), 0);
+        while let Some(row) = state.leases.next_due(clock.up_ms).filter(|_| ended < DUE_MAX) {
+            let Some(entry) = state.leases.get(row) else { break };
+            ended += 1;
+            let over = match entry.status {
+                LeaseStatus::Leased(_) => {
+                    state.counters.leases_expired += 1;
+                    let entry = self.after_failure(entry, None, clock);
+                    let status = match entry.status {
+                        LeaseStatus::Delayed(until) => LeaseStatus::ExpiredDelayed(until),
+                        LeaseStatus::Free => LeaseStatus::Expired,
+                        other => other,
+                    };
+                    LeaseEntry { status, ..entry }
+                }
+                LeaseStatus::ExpiredDelayed(_) => LeaseEntry { status: LeaseStatus::Expired, ..entry },
+                _ => LeaseEntry { status: LeaseStatus::Free, ..entry },
+            };
+            state.note_end(row, over, clock)?;
+            if matches!(over.status, LeaseStatus::Free | LeaseStatus::Expired) {
+                back.extend(state.disown(&[row], OwnerId::LEASE)?);
+            }
+        }
+        let room = DUE_MAX - ended;
+        for row in
+            std::iter::from_fn(|| state.scheduled.take_due(clock.wall_ms)).take(room).collect::<Vec<_>>()
+        {
+            back.extend(state.make_due(row)?.then_some(row));
+        }
+        self.schedule_due(state, clock.up_ms);
+        back.iter().for_each(|row| state.arrivals.note_late(*row, clock.wall_ms));
+        back.sort_unstable();
+        deliver(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
+        Ok(ended > 0)
+    }
+}
+
+impl State {
+    /// Has leases own the rows that this owner owns. Returns these.
+    pub(crate) fn hand_to_leases(&mut self, rows: &[RowId], owner: OwnerId, clock: Clock) -> Vec<RowId> {
+        let mut handed = rows.to_vec();
+        handed.retain(|row| {
+            let ownership = self.owners.get_mut(row).filter(|of| of.owner == owner);
+            let leased = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
+            ownership.map(|ownership| *ownership = leased).is_some()
+        });
+        handed
     }
 
-    /// Bytes of memory that they take, about.
-    pub(crate) fn memory(&self) -> usize {
-        let entry = size_of::<(RowId, Entry)>();
-        let pasts: usize = self.pasts.values().map(|past| size_of::<(RowId, Past)>() + past.why.len()).sum();
-        let numbers = (self.numbers.len() + self.due.len()) * size_of::<(u64, RowId)>();
-        self.rows.len() * entry + numbers + self.dead.len() * size_of::<RowId>() + pasts
+    /// Has leases own the rows again that this owner was about to end. With `over` they are over by then.
+    /// Returns the other rows.
+    fn resume_leases(
+        &mut self,
+        rows: &[RowId],
+        owner: OwnerId,
+        over: Option<u64>,
+        clock: Clock,
+    ) -> Vec<RowId> {
+        let mut others = rows.to_vec();
+        others.retain(|row| {
+            let owned = self.owners.get_mut(row).filter(|of| of.owner == owner);
+            let entry = self.leases.get(*row).and_then(|entry| entry.not_ended(over));
+            let (Some(ownership), Some(entry)) = (owned, entry) else { return true };
+            *ownership = Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms };
+            self.leases.set(*row, Some(entry));
+            false
+        });
+        others
     }
 
-    /// What is written about a row.
-    pub(crate) fn written(&self, row: RowId, clock: Clock) -> Lease {
-        let Entry { token, failed, doing } = self.get(row).unwrap_or(Entry::NONE);
-        let span = |until: u64| Span { since_ms: clock.wall_ms, for_ms: until.saturating_sub(clock.up_ms) };
-        let phase = match doing {
-            Doing::Free => Phase::Free,
-            Doing::Expired => Phase::Expired,
-            Doing::Leased(until) | Doing::Ending(until) => Phase::Leased(span(until)),
-            Doing::Delayed(until) => Phase::Delayed(span(until)),
-            // Once that is over it only has to be noticed, and files without policies have no such leases.
-            Doing::Late(until) | Doing::EndingLate(until) if until > clock.up_ms => Phase::Late(span(until)),
-            Doing::Late(_) | Doing::EndingLate(_) => Phase::Expired,
-            Doing::Dead => Phase::Dead,
-        };
-        Lease { row, number: token.number, secret: token.secret, failed, phase }
+    /// Replaces what is known of the leases of a row; it is written with the next batch.
+    fn note_lease(&mut self, row: RowId, entry: Option<LeaseEntry>, clock: Clock) {
+        self.leases.set(row, entry);
+        let written = self.leases.written(row, clock);
+        self.next_batch.record_lease(&written);
     }
 
-    /// What a checkpoint says about all rows.
-    pub(crate) fn snapshot(&self, clock: Clock) -> Leases {
-        let rows = self.rows.keys().map(|row| self.written(*row, clock)).collect();
-        Leases { ceiling: self.wanted, rows }
+    /// Notes what becomes of a row whose lease is over or whose try has failed. Those behind one that has no
+    /// tries left do not wait for it.
+    fn note_end(&mut self, row: RowId, entry: LeaseEntry, clock: Clock) -> Result<(), Error> {
+        self.note_lease(row, Some(entry), clock);
+        if entry.status == LeaseStatus::Dead { self.index.unblock_group(row) } else { Ok(()) }
     }
 
-    /// What a checkpoint says about rows besides.
-    pub(crate) fn pasts(&self) -> Vec<(RowId, Past)> {
-        self.pasts.iter().map(|(row, past)| (*row, past.clone())).collect()
+    fn begin_to_end(&mut self, tokens: &[Token], clock: Clock) -> Result<EndingRows, Error> {
+        let mut to_end = EndingRows { epoch: self.epoch, rows: Vec::new(), stale: Vec::new() };
+        for token in tokens {
+            let ending = match self.leases.find(*token) {
+                Some((row, entry))
+                    if matches!(entry.status, LeaseStatus::Leased(_) | LeaseStatus::ExpiredDelayed(_)) =>
+                {
+                    Some((row, entry.ending()))
+                }
+                Some((row, entry)) if self.reacquire(row, clock)? => {
+                    Some((row, LeaseEntry { status: LeaseStatus::EndingExpired(clock.up_ms), ..entry }))
+                }
+                _ => None,
+            };
+            match ending {
+                Some((row, entry)) => {
+                    self.leases.set(row, Some(entry));
+                    to_end.rows.push(row);
+                }
+                None => to_end.stale.push(*token),
+            }
+        }
+        self.counters.leases_refused += to_end.stale.len() as u64;
+        to_end.rows.sort_unstable();
+        Ok(to_end)
     }
 
-    /// The feature flags that a new segment needs. The checkpoint has them before.
-    pub(crate) fn features(&self) -> u64 {
-        Leases { ceiling: self.ceiling, rows: Vec::new() }.features()
+    /// Owns a row whose lease has expired, if it still waits.
+    fn reacquire(&mut self, row: RowId, clock: Clock) -> Result<bool, Error> {
+        let waits = self.is_waiting(row)?;
+        if waits {
+            self.own(&[row], Ownership { owner: OwnerId::LEASE, since_ms: clock.wall_ms })?;
+        }
+        Ok(waits)
     }
+
+    /// The feature flags of a new segment.
+    pub(crate) fn features(&self, definition: &crate::Definition) -> u64 {
+        definition.features() | self.leases.features()
+    }
+}
+
+/// Rows of good tokens that are about to be ended.
+pub(crate) struct EndingRows {
+    pub(crate) epoch: u64,
+    /// In order.
+    pub(crate) rows: Vec<RowId>,
+    /// The tokens that were not good.
+    pub(crate) stale: Vec<Token>,
+}
+
+/// How many of the tokens were good.
+pub(crate) fn good(tokens: &[Token], stale: Result<Vec<Token>, Error>) -> Result<u64, Error> {
+    stale.map(|stale| (tokens.len() - stale.len()) as u64)
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Doing, Entry, LeaseBook, NUMBERS, Past, Token};
-    use crate::format::record::RowId;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use disk::faults::FaultDisk;
+
+    use crate::{Definition, Engine, Options, OwnerId, RowId, Session, Target, WaitOptions};
 
     #[test]
-    fn a_token_is_read_as_it_was_written() {
-        for token in [Token::new(1, 0), Token::new(u64::MAX, u64::MAX), Token::new(0, 5)] {
-            assert_eq!(token.to_string().parse(), Ok(token));
+    fn only_rows_of_the_owner_are_handed_to_leases() {
+        let options = Options::new(|| 7, || [3; 16]);
+        let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
+        let folder = Path::new("/db/q");
+        engine.create(folder, &Definition::default()).unwrap();
+        let queue = engine.open(folder).unwrap();
+        queue.publish(&[b"a", b"b", b"c"], None).unwrap();
+        for owner in [1, 2] {
+            let target = Target { queue: queue.clone(), filter: None, reader: None };
+            let mut one = WaitOptions { rows_max: 1, ..WaitOptions::poll() };
+            Session::new(OwnerId(owner)).wait(&[target], &mut one).unwrap();
         }
-        for wrong in [
-            "",
-            "1",
-            "1-",
-            "-0000000000000000",
-            "+1-0000000000000000",
-            "1-00000000000000000",
-            "1-000000000000000g",
-            "1-+00000000000000f",
-            "18446744073709551616-0000000000000000",
-        ] {
-            assert_eq!(wrong.parse::<Token>(), Err(()), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn numbers_are_given_after_they_were_set_aside_and_never_again() {
-        let clock = Clock { wall_ms: 0, up_ms: 0 };
-        let mut book = LeaseBook::default();
-        assert_eq!(book.features(), 0);
-        assert!(book.want(1));
-        book.allow();
-        assert_eq!(book.take_number(), 1);
-        assert!(!book.want(NUMBERS - 2));
-        assert!(book.want(NUMBERS), "more than are left");
-        book.allow();
-        book.clear();
-        let mut again = LeaseBook::opened(book.snapshot(clock), Vec::new(), clock);
-        assert!(again.want(1), "nobody knows which of them were given");
-        again.allow();
-        assert!(again.take_number() > NUMBERS);
-    }
-
-    #[test]
-    fn a_row_that_is_gone_is_forgotten() {
-        let mut book = LeaseBook::default();
-        let entry = |doing| Some(Entry { failed: 2, doing, ..Entry::NONE });
-        book.set(RowId(1), entry(Doing::Dead));
-        book.set(RowId(2), entry(Doing::Late(30)));
-        book.set_past(RowId(1), Past::new(3, "why"));
-        let known = book.known(RowId(1), false);
-        assert_eq!((known.failed, &*known.why, known.token), (5, "why", None));
-        assert_eq!((book.dead().len(), book.delayed(), book.due()), (1, 1, Some(30)));
-        book.forget(RowId(1));
-        assert_eq!((book.dead().len(), book.past(RowId(1))), (0, None));
-        assert!(!book.is_empty());
-        book.forget(RowId(2));
-        assert_eq!((book.delayed(), book.due(), book.is_empty()), (0, None, true));
-        book.set_past(RowId(3), Past::new(0, "why"));
-        assert!(!book.is_empty());
-        book.set_past(RowId(3), Past::default());
-        assert!(book.is_empty());
-    }
-
-    #[test]
-    fn what_is_due_first_comes_first_and_counts_stay_exact() {
-        let mut book = LeaseBook::default();
-        let entry = |number, doing| Some(Entry { token: Token::new(number, 9), failed: 0, doing });
-        book.set(RowId(1), entry(1, Doing::Leased(50)));
-        book.set(RowId(2), entry(2, Doing::Delayed(40)));
-        book.set(RowId(3), entry(3, Doing::Leased(60)));
-        assert_eq!((book.leased(), book.delayed(), book.due()), (2, 1, Some(40)));
-        assert_eq!((book.next_due(39), book.next_due(40)), (None, Some(RowId(2))));
-        assert_eq!(book.find(Token::new(2, 9)).map(|(row, _)| row), None, "a delayed row has no holder");
-        assert_eq!(book.find(Token::new(3, 9)).map(|(row, _)| row), Some(RowId(3)));
-        assert_eq!(book.find(Token::new(3, 8)).map(|(row, _)| row), None, "a wrong secret");
-        book.set(RowId(1), entry(4, Doing::Ending(50)));
-        assert_eq!((book.leased(), book.due()), (2, Some(40)));
-        book.set(RowId(1), None);
-        book.set(RowId(2), entry(2, Doing::Free));
-        book.set(RowId(3), None);
-        assert_eq!((book.leased(), book.delayed(), book.due(), book.is_empty()), (0, 0, None, true));
-        assert!(book.numbers.is_empty());
+        let rows = [1, 2, 3].map(RowId);
+        let handed = queue.lock().hand_to_leases(&rows, OwnerId(1), queue.clock());
+        assert_eq!(handed, [RowId(1)]);
+        let owners = queue.owned().into_iter().map(|(row, ownership)| (row, ownership.owner));
+        assert!(owners.eq([(RowId(1), OwnerId::LEASE), (RowId(2), OwnerId(2))]));
     }
 }

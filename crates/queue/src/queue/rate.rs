@@ -14,18 +14,18 @@ pub(crate) struct Rate {
 
 impl Rate {
     pub(crate) fn count(&mut self, now_ms: u64, times: u64) {
-        self.turn(now_ms);
+        self.advance(now_ms);
         self.now += times;
     }
 
     /// Events per second, rounded up: 0 only when there were none.
     pub(crate) fn per_second(&mut self, now_ms: u64) -> u64 {
-        self.turn(now_ms);
+        self.advance(now_ms);
         let left = WINDOW_MS - now_ms.saturating_sub(self.since_ms).min(WINDOW_MS);
         (self.before * left).div_ceil(WINDOW_MS).saturating_add(self.now).div_ceil(WINDOW_MS / 1000)
     }
 
-    fn turn(&mut self, now_ms: u64) {
+    fn advance(&mut self, now_ms: u64) {
         match now_ms.saturating_sub(self.since_ms) / WINDOW_MS {
             0 => {}
             1 => *self = Rate { since_ms: self.since_ms + WINDOW_MS, before: self.now, now: 0 },

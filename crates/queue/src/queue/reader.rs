@@ -5,24 +5,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::reader::Ids;
+use crate::format::readers::RowIdSet;
 use crate::format::record::RowId;
 use crate::queue::owner::Ownership;
-use crate::queue::progress::Conditions;
+use crate::queue::scan_progress::ConditionCache;
 
 /// One of the readers of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     /// Rows that it has ended, and another reader has not.
-    pub(crate) ended: Ids,
+    pub(crate) ended: RowIdSet,
     /// Rows that it was given and has not ended.
-    pub(crate) out: BTreeMap<RowId, Ownership>,
-    pub(crate) conditions: Conditions,
+    pub(crate) owned: BTreeMap<RowId, Ownership>,
+    pub(crate) conditions: ConditionCache,
 }
 
 impl Reader {
     /// Whether it was given a row or has ended it.
     pub(crate) fn has(&self, id: RowId) -> bool {
-        self.out.contains_key(&id) || self.ended.end_of(id.0).is_some()
+        self.owned.contains_key(&id) || self.ended.end_of(id.0).is_some()
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use disk::Disk;
 
 use crate::queue::Queue;
-use crate::queue::lease::Clock;
-use crate::store::files::Files;
+use crate::queue::lease_table::Clock;
+use crate::store::files::OpenFiles;
 use crate::sync::{Condvar, Mutex, lock, wait, wait_for};
 use crate::{Counters, Error};
 
@@ -69,19 +69,19 @@ fn up_ms() -> u64 {
 pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: Options,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<OpenFiles>,
     opener: OnceLock<Weak<dyn Opener>>,
     numbers: AtomicU64,
     jobs: Mutex<Jobs>,
-    bell: Condvar,
-    past: Mutex<Past>,
-    moves: Mutex<Moves>,
+    job_added: Condvar,
+    registry: Mutex<Registry>,
+    moves: Mutex<MoveCounter>,
     moved: Condvar,
 }
 
 /// Rows that go from one queue to another.
 #[derive(Default)]
-struct Moves {
+struct MoveCounter {
     /// Whether none may begin.
     paused: bool,
     /// How many are at it.
@@ -89,9 +89,9 @@ struct Moves {
 }
 
 /// Rows are moved, as long as this value lives.
-pub(crate) struct Move<'shared>(&'shared Shared);
+pub(crate) struct MoveGuard<'shared>(&'shared Shared);
 
-impl Drop for Move<'_> {
+impl Drop for MoveGuard<'_> {
     fn drop(&mut self) {
         lock(&self.0.moves).busy -= 1;
         self.0.moved.notify_all();
@@ -105,7 +105,7 @@ pub(crate) trait Opener: Send + Sync {
 
 /// What happened since the start, including queues that no longer exist.
 #[derive(Default)]
-struct Past {
+struct Registry {
     /// The sum over queues that nobody uses any more.
     counters: Counters,
     /// All other queues, open or not.
@@ -117,31 +117,31 @@ struct Jobs {
     maintain: BTreeMap<u64, Weak<Queue>>,
     /// Threads that compact or write a checkpoint, which may take long.
     maintaining: usize,
-    settle: BTreeMap<u64, Weak<Queue>>,
-    /// When the queues in `settle` are due.
-    due: Option<Instant>,
+    flush: BTreeMap<u64, Weak<Queue>>,
+    /// When the queues in `flush` are due.
+    flush_at: Option<Instant>,
     /// Queues with open files.
-    used: BTreeMap<u64, Weak<Queue>>,
-    /// When to look at the queues in `used`.
-    look: Option<Instant>,
+    open: BTreeMap<u64, Weak<Queue>>,
+    /// When to look at the queues in `open`.
+    idle_check_at: Option<Instant>,
     /// Queues with leases, by when the next one is over.
-    leases: BTreeMap<(Instant, u64), Weak<Queue>>,
+    timers: BTreeMap<(Instant, u64), Weak<Queue>>,
     stop: bool,
 }
 
 /// The next job for a background thread.
 pub(crate) enum Job<'shared> {
-    Maintain(Weak<Queue>, Maintaining<'shared>),
-    Settle(Vec<Weak<Queue>>),
-    Rest(Vec<Weak<Queue>>),
-    Due(Weak<Queue>),
+    Maintain(Weak<Queue>, MaintenanceSlot<'shared>),
+    Flush(Vec<Weak<Queue>>),
+    CloseIdle(Vec<Weak<Queue>>),
+    EndDue(Weak<Queue>),
     Stop,
 }
 
 /// Counts a thread that compacts or writes a checkpoint, as long as this value lives.
-pub(crate) struct Maintaining<'shared>(&'shared Shared);
+pub(crate) struct MaintenanceSlot<'shared>(&'shared Shared);
 
-impl Drop for Maintaining<'_> {
+impl Drop for MaintenanceSlot<'_> {
     fn drop(&mut self) {
         lock(&self.0.jobs).maintaining -= 1;
     }
@@ -149,23 +149,23 @@ impl Drop for Maintaining<'_> {
 
 impl Shared {
     pub(crate) fn new(disk: Arc<dyn Disk>, options: Options) -> Shared {
-        let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
-        let (files, past) = (Files::new(options.files_max), Mutex::default());
+        let (numbers, jobs, job_added) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
+        let (files, registry) = (OpenFiles::new(options.files_max), Mutex::default());
         let (opener, moves, moved) = (OnceLock::new(), Mutex::default(), Condvar::default());
-        Shared { disk, options, files, opener, numbers, jobs, bell, past, moves, moved }
+        Shared { disk, options, files, opener, numbers, jobs, job_added, registry, moves, moved }
     }
 
     /// Begins to move rows to another queue.
     ///
     /// # Errors
     /// [`Error::Backup`].
-    pub(crate) fn begin_move(&self) -> Result<Move<'_>, Error> {
+    pub(crate) fn begin_move(&self) -> Result<MoveGuard<'_>, Error> {
         let mut moves = lock(&self.moves);
         if moves.paused {
             return Err(Error::Backup);
         }
         moves.busy += 1;
-        Ok(Move(self))
+        Ok(MoveGuard(self))
     }
 
     /// No row is moved from now on; waits for those that are on their way.
@@ -196,24 +196,24 @@ impl Shared {
     /// Tells the threads that there are no more jobs.
     pub(crate) fn stop(&self) {
         lock(&self.jobs).stop = true;
-        self.bell.notify_all();
+        self.job_added.notify_all();
     }
 
     /// The counters of queues that are gone, and all other queues, open or not. Both are read under one lock,
     /// so that a queue that goes meanwhile is in exactly one of them.
-    pub(crate) fn past(&self) -> (Counters, Vec<Arc<Queue>>) {
-        let past = lock(&self.past);
-        (past.counters, past.alive.values().filter_map(Weak::upgrade).collect())
+    pub(crate) fn counters_and_queues(&self) -> (Counters, Vec<Arc<Queue>>) {
+        let registry = lock(&self.registry);
+        (registry.counters, registry.alive.values().filter_map(Weak::upgrade).collect())
     }
 
     pub(crate) fn note_opened(&self, number: u64, queue: &Weak<Queue>) {
-        lock(&self.past).alive.insert(number, queue.clone());
+        lock(&self.registry).alive.insert(number, queue.clone());
     }
 
     pub(crate) fn note_gone(&self, number: u64, counters: &Counters) {
-        let mut past = lock(&self.past);
-        past.alive.remove(&number);
-        past.counters = past.counters.and(counters);
+        let mut registry = lock(&self.registry);
+        registry.alive.remove(&number);
+        registry.counters = registry.counters.and(counters);
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -229,18 +229,19 @@ impl Shared {
     }
 
     /// When too many files are open, closes those of the least recently used queues, except queues in use.
-    pub(crate) fn make_room(&self) {
+    pub(crate) fn close_surplus_files(&self) {
         if !self.files.is_full() {
             return;
         }
-        let mut open: Vec<Arc<Queue>> = lock(&self.past).alive.values().filter_map(Weak::upgrade).collect();
-        open.retain(|queue| queue.can_rest());
+        let mut open: Vec<Arc<Queue>> =
+            lock(&self.registry).alive.values().filter_map(Weak::upgrade).collect();
+        open.retain(|queue| queue.can_close());
         open.sort_by_key(|queue| queue.used());
         for queue in open {
             if self.files.surplus() == 0 {
                 break;
             }
-            queue.rest_if_free();
+            queue.try_close();
         }
     }
 
@@ -248,17 +249,17 @@ impl Shared {
     pub(crate) fn schedule(&self, queue: &Queue) {
         if self.options.threads > 0 {
             lock(&self.jobs).maintain.insert(queue.number, queue.me.clone());
-            self.bell.notify_one();
+            self.job_added.notify_one();
         }
     }
 
     /// Schedules a queue to write and sync, after the interval, what it deferred.
-    pub(crate) fn schedule_settling(&self, queue: &Queue) {
+    pub(crate) fn schedule_flush(&self, queue: &Queue) {
         if self.options.threads > 0 {
             let mut jobs = lock(&self.jobs);
-            jobs.settle.insert(queue.number, queue.me.clone());
-            jobs.due.get_or_insert_with(|| Instant::now() + self.options.interval);
-            self.bell.notify_one();
+            jobs.flush.insert(queue.number, queue.me.clone());
+            jobs.flush_at.get_or_insert_with(|| Instant::now() + self.options.interval);
+            self.job_added.notify_one();
         }
     }
 
@@ -266,18 +267,18 @@ impl Shared {
     pub(crate) fn schedule_due(&self, queue: &Queue, left: Duration) {
         let due = Instant::now().checked_add(left);
         if let Some(due) = due.filter(|_| self.options.threads > 0) {
-            lock(&self.jobs).leases.insert((due, queue.number), queue.me.clone());
-            self.bell.notify_one();
+            lock(&self.jobs).timers.insert((due, queue.number), queue.me.clone());
+            self.job_added.notify_one();
         }
     }
 
     /// Schedules a queue to close its files when it is not used for a while.
-    pub(crate) fn schedule_rest(&self, queue: &Queue) {
+    pub(crate) fn schedule_idle_check(&self, queue: &Queue) {
         if self.options.threads > 0 {
             let mut jobs = lock(&self.jobs);
-            jobs.used.insert(queue.number, queue.me.clone());
-            jobs.look.get_or_insert_with(|| Instant::now() + self.options.idle);
-            self.bell.notify_one();
+            jobs.open.insert(queue.number, queue.me.clone());
+            jobs.idle_check_at.get_or_insert_with(|| Instant::now() + self.options.idle);
+            self.job_added.notify_one();
         }
     }
 
@@ -289,27 +290,27 @@ impl Shared {
                 return Job::Stop;
             }
             let now = Instant::now();
-            if jobs.due.is_some_and(|due| due <= now) {
-                jobs.due = None;
-                return Job::Settle(std::mem::take(&mut jobs.settle).into_values().collect());
+            if jobs.flush_at.is_some_and(|due| due <= now) {
+                jobs.flush_at = None;
+                return Job::Flush(std::mem::take(&mut jobs.flush).into_values().collect());
             }
-            if jobs.look.is_some_and(|look| look <= now) {
-                jobs.look = None;
-                return Job::Rest(std::mem::take(&mut jobs.used).into_values().collect());
+            if jobs.idle_check_at.is_some_and(|look| look <= now) {
+                jobs.idle_check_at = None;
+                return Job::CloseIdle(std::mem::take(&mut jobs.open).into_values().collect());
             }
-            if let Some(due) = jobs.leases.first_entry().filter(|entry| entry.key().0 <= now) {
-                return Job::Due(due.remove());
+            if let Some(due) = jobs.timers.first_entry().filter(|entry| entry.key().0 <= now) {
+                return Job::EndDue(due.remove());
             }
-            let lease = jobs.leases.first_key_value().map(|((due, _), _)| *due);
-            let next = jobs.due.into_iter().chain(jobs.look).chain(lease).min();
+            let lease = jobs.timers.first_key_value().map(|((due, _), _)| *due);
+            let next = jobs.flush_at.into_iter().chain(jobs.idle_check_at).chain(lease).min();
             let left = next.map(|next| next.saturating_duration_since(now));
             // One thread stays free for jobs with a due time.
             let free = jobs.maintaining == 0 || jobs.maintaining + 1 < self.options.threads;
             if let Some((_, queue)) = free.then(|| jobs.maintain.pop_first()).flatten() {
                 jobs.maintaining += 1;
-                return Job::Maintain(queue, Maintaining(self));
+                return Job::Maintain(queue, MaintenanceSlot(self));
             }
-            jobs = wait_for(&self.bell, jobs, left);
+            jobs = wait_for(&self.job_added, jobs, left);
         }
     }
 }
@@ -329,10 +330,10 @@ mod tests {
         let shared = Shared::new(Arc::new(RealDisk), Options::new(|| 0, || [0; 16]));
         lock(&shared.jobs).maintain.extend([(1, Weak::new()), (2, Weak::new())]);
         let Job::Maintain(_, first) = shared.next_job() else { panic!("there are queues to compact") };
-        lock(&shared.jobs).look = Some(Instant::now());
-        assert!(matches!(shared.next_job(), Job::Rest(_)));
-        lock(&shared.jobs).due = Some(Instant::now() + std::time::Duration::from_millis(20));
-        assert!(matches!(shared.next_job(), Job::Settle(_)));
+        lock(&shared.jobs).idle_check_at = Some(Instant::now());
+        assert!(matches!(shared.next_job(), Job::CloseIdle(_)));
+        lock(&shared.jobs).flush_at = Some(Instant::now() + std::time::Duration::from_millis(20));
+        assert!(matches!(shared.next_job(), Job::Flush(_)));
         drop(first);
         assert!(matches!(shared.next_job(), Job::Maintain(..)));
     }

@@ -7,24 +7,24 @@ use crate::format::batch::Incarnation;
 use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
-use crate::index::arrivals::Arrivals;
-use crate::index::later::Later;
-use crate::index::recent::RecentKeys;
-use crate::index::{Doing, Index};
-use crate::queue::copying::Copying;
-use crate::queue::gather::{Gather, runs};
-use crate::queue::lease::LeaseBook;
+use crate::index::arrival_times::ArrivalTimes;
+use crate::index::dedupe_window::DedupeWindow;
+use crate::index::scheduled::ScheduledRows;
+use crate::index::{Index, RowState};
+use crate::queue::batch::{BatchBuilder, runs};
+use crate::queue::copy_state::CopyState;
+use crate::queue::lease_table::LeaseTable;
 use crate::queue::owner::{OwnerId, Ownership};
-use crate::queue::progress::Conditions;
 use crate::queue::rate::Rate;
 use crate::queue::reader::Reader;
+use crate::queue::scan_progress::ConditionCache;
 use crate::queue::waiter::Registration;
 use crate::store::log::Log;
 use crate::{Counters, Error, Filter};
 
 /// How moving rows without tries left goes on.
 #[derive(Debug, Default)]
-pub(crate) struct Burial {
+pub(crate) struct DeadLetterState {
     /// Somebody is at it.
     pub(crate) busy: bool,
     /// When to try again.
@@ -54,9 +54,9 @@ pub(crate) struct State {
     pub(crate) in_doubt: BTreeMap<u64, u64>,
     /// Origins of rows that are not written yet, in order.
     pub(crate) pending: Vec<Origin>,
-    pub(crate) gather: Gather,
+    pub(crate) next_batch: BatchBuilder,
     /// How many batches could not be written. What is in effect already of each is gathered again.
-    pub(crate) given_up: u64,
+    pub(crate) abandoned_batches: u64,
     /// Somebody waits to write what is gathered.
     pub(crate) led: bool,
     /// How many wait with them.
@@ -72,32 +72,32 @@ pub(crate) struct State {
     /// Absent while somebody writes.
     pub(crate) log: Option<Log>,
     /// Something is not written or synced yet, and is scheduled to be.
-    pub(crate) unsettled: bool,
+    pub(crate) flush_scheduled: bool,
     pub(crate) waiters: BTreeMap<u64, Registration>,
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
-    pub(crate) leases: LeaseBook,
+    pub(crate) leases: LeaseTable,
     /// Those who are each given every row, in the order of the definition.
     pub(crate) readers: Vec<Reader>,
     /// When rows came.
-    pub(crate) arrivals: Arrivals,
+    pub(crate) arrivals: ArrivalTimes,
     /// Rows that are due later.
-    pub(crate) later: Later,
+    pub(crate) scheduled: ScheduledRows,
     /// Keys of rows that came a short time ago, in a queue that leaves doubles out.
-    pub(crate) recent: RecentKeys,
+    pub(crate) recent: DedupeWindow,
     /// Keys of rows that are being written.
-    pub(crate) expected: BTreeSet<u128>,
+    pub(crate) pending_keys: BTreeSet<u128>,
     /// What becomes of rows that have no tries left.
-    pub(crate) burial: Burial,
-    pub(crate) conditions: Conditions,
+    pub(crate) dead_letters: DeadLetterState,
+    pub(crate) conditions: ConditionCache,
     /// Whether its files were used since the last look.
     pub(crate) used: bool,
     /// Whether somebody looks from time to time whether its files are used.
     pub(crate) watched: bool,
     /// How many callers want no row to be taken.
-    pub(crate) held_back: usize,
+    pub(crate) paused: usize,
     /// The copy that is being made meanwhile.
-    pub(crate) copying: Option<Copying>,
+    pub(crate) copy_state: Option<CopyState>,
     pub(crate) failed: Option<Arc<str>>,
     pub(crate) dropped: bool,
     pub(crate) counters: Counters,
@@ -125,8 +125,8 @@ impl State {
             deciding: BTreeSet::new(),
             in_doubt: BTreeMap::new(),
             pending: Vec::new(),
-            gather: Gather::default(),
-            given_up: 0,
+            next_batch: BatchBuilder::default(),
+            abandoned_batches: 0,
             led: false,
             closing: false,
             writing: false,
@@ -134,22 +134,22 @@ impl State {
             log: Some(log),
             joined: 0,
             crowded: false,
-            unsettled: false,
+            flush_scheduled: false,
             waiters: BTreeMap::new(),
             tickets: 0,
             owners: BTreeMap::new(),
-            leases: LeaseBook::default(),
+            leases: LeaseTable::default(),
             readers: Vec::new(),
-            arrivals: Arrivals::from(next),
-            later: Later::default(),
-            recent: RecentKeys::default(),
-            expected: BTreeSet::new(),
-            burial: Burial::default(),
-            conditions: Conditions::default(),
+            arrivals: ArrivalTimes::from(next),
+            scheduled: ScheduledRows::default(),
+            recent: DedupeWindow::default(),
+            pending_keys: BTreeSet::new(),
+            dead_letters: DeadLetterState::default(),
+            conditions: ConditionCache::default(),
             used: false,
             watched: false,
-            held_back: 0,
-            copying: None,
+            paused: 0,
+            copy_state: None,
             failed: None,
             dropped: false,
             counters: Counters::default(),
@@ -163,7 +163,7 @@ impl State {
         if !filter.asks_tries() {
             return filter.matches(row);
         }
-        let known = self.leases.known(id, false);
+        let known = self.leases.delivery_info(id, false);
         filter.matches_tried(row, known.failed, &known.why)
     }
 
@@ -178,22 +178,22 @@ impl State {
 
     /// Notes that a batch could not be written: its rows never existed, and the rows that it would have ended
     /// stay as they are. Rows that are gone already are recorded with the next batch.
-    pub(crate) fn give_up(&mut self, gather: &Gather) {
-        self.given_up += 1;
-        self.pending.drain(..gather.origins);
-        gather.decided().for_each(|tx| {
+    pub(crate) fn abandon_batch(&mut self, batch: &BatchBuilder) {
+        self.abandoned_batches += 1;
+        self.pending.drain(..batch.origins);
+        batch.decided().for_each(|tx| {
             self.deciding.remove(tx);
         });
-        self.expect_no_more(gather);
-        let cut: Vec<_> = gather.again.iter().map(|(_, run)| *run).collect();
-        self.index.keep_on(&cut);
-        self.gather.inherit(gather);
+        self.forget_pending_keys(batch);
+        let cut: Vec<_> = batch.replayed.iter().map(|(_, run)| *run).collect();
+        self.index.return_runs(&cut);
+        self.next_batch.inherit(batch);
     }
 
     /// Notes that rows with the keys of a batch are not being written any more.
-    pub(crate) fn expect_no_more(&mut self, gather: &Gather) {
-        gather.keys.iter().for_each(|key| {
-            self.expected.remove(key);
+    pub(crate) fn forget_pending_keys(&mut self, batch: &BatchBuilder) {
+        batch.keys.iter().for_each(|key| {
+            self.pending_keys.remove(key);
         });
     }
 
@@ -204,8 +204,8 @@ impl State {
     }
 
     /// Adds a row to the next batch.
-    pub(crate) fn gather_row(&mut self, row: &[u8], owner: Option<OwnerId>, origin: Option<&Origin>) {
-        self.gather.add_row(self.next, row, owner, origin);
+    pub(crate) fn append_row(&mut self, row: &[u8], owner: Option<OwnerId>, origin: Option<&Origin>) {
+        self.next_batch.add_row(self.next, row, owner, origin);
         self.next = RowId(self.next.0 + 1);
         self.pending.extend(origin);
     }
@@ -237,12 +237,12 @@ impl State {
             if !self.index.restore(*id)? {
                 continue;
             }
-            if let Some(due_ms) = self.later.take_kept(*id) {
+            if let Some(due_ms) = self.scheduled.take_kept(*id) {
                 self.postpone(*id, due_ms)?;
                 continue;
             }
-            let turn = self.index.turn(*id)?;
-            self.came_back(turn);
+            let order_key = self.index.order_key(*id)?;
+            self.revisit(order_key);
             back.push(*id);
         }
         Ok(back)
@@ -251,17 +251,17 @@ impl State {
     /// Gives a row that waits to nobody until it is due.
     pub(crate) fn postpone(&mut self, id: RowId, due_ms: u64) -> Result<(), Error> {
         if self.index.postpone(id)? {
-            self.later.add(id, due_ms);
+            self.scheduled.add(id, due_ms);
         }
         Ok(())
     }
 
     /// Has a row wait that is due now. False when it is gone.
-    pub(crate) fn arrive(&mut self, id: RowId) -> Result<bool, Error> {
-        let arrived = self.index.arrive(id)?;
+    pub(crate) fn make_due(&mut self, id: RowId) -> Result<bool, Error> {
+        let arrived = self.index.make_due(id)?;
         if arrived {
-            let turn = self.index.turn(id)?;
-            self.came_back(turn);
+            let order_key = self.index.order_key(id)?;
+            self.revisit(order_key);
         }
         Ok(arrived)
     }
@@ -274,7 +274,7 @@ impl State {
 
     /// The lowest row that is not gone, or the next one: none before it will come to anybody.
     pub(crate) fn floor(&mut self) -> Result<RowId, Error> {
-        if self.index.later() > 0 {
+        if self.index.scheduled() > 0 {
             return Ok(self.index.next_live(RowId(0))?.unwrap_or(self.next));
         }
         let waiting = self.index.next_waiting(RowId(0))?;
@@ -284,6 +284,6 @@ impl State {
 
     /// Whether a row waits.
     pub(crate) fn is_waiting(&mut self, id: RowId) -> Result<bool, Error> {
-        Ok(self.index.doing(id)? == Doing::Waiting)
+        Ok(self.index.row_state(id)? == RowState::Waiting)
     }
 }

@@ -23,14 +23,14 @@ impl Queue {
         let live_bytes =
             state.index.segments().map(|segment| segment.live_bytes() - segment.kept_bytes()).sum();
         let kept_bytes = state.index.segments().map(Segment::kept_bytes).sum();
-        let later = state.index.later();
-        let owned = state.index.owned() + later;
+        let scheduled = state.index.scheduled();
+        let owned = state.index.owned() + scheduled;
         let now_ms = self.shared.now_ms();
         Status {
             waiting: state.index.live() - owned,
             owned,
             leased: state.leases.leased(),
-            delayed: state.leases.delayed() + later,
+            delayed: state.leases.delayed() + scheduled,
             dead: state.leases.dead().len() as u64,
             behind: state.index.behind(),
             keys_busy: state.index.keys_busy(),
@@ -45,7 +45,7 @@ impl Queue {
             memory: (state.index.memory()
                 + state.leases.memory()
                 + state.arrivals.memory()
-                + state.later.memory()
+                + state.scheduled.memory()
                 + state.recent.memory()
                 + state.readers.iter().map(|reader| reader.ended.memory()).sum::<usize>())
                 as u64,

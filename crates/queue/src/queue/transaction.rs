@@ -7,9 +7,9 @@ use crate::Error;
 use crate::format::record::RowId;
 use crate::format::transaction::{Prepared, Xid};
 use crate::queue::Queue;
+use crate::queue::batch::{BatchBuilder, BatchResult, EndKind, TransactionChange, runs};
 use crate::queue::commit::fail;
-use crate::queue::doubles::only;
-use crate::queue::gather::{Batch, Change, Ending, Gather, runs};
+use crate::queue::dedupe::keys_of_new;
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
 use crate::sync::MutexGuard;
@@ -20,12 +20,12 @@ const SERVER: [u8; 16] = [0; 16];
 impl Queue {
     /// The state, once the next batch has room. These rows of this epoch, which are to be ended, were
     /// ended in the copy before, if there is one.
-    pub(crate) fn room_to_end(&self, epoch: u64, rows: &[RowId]) -> Result<MutexGuard<'_, State>, Error> {
+    pub(crate) fn lock_to_end(&self, epoch: u64, rows: &[RowId]) -> Result<MutexGuard<'_, State>, Error> {
         let mut told = false;
         loop {
-            let state = self.room()?;
-            let copying = state.copying.as_ref().filter(|_| !told && state.epoch == epoch);
-            let Some((copy, there)) = copying.and_then(|copying| copying.there(rows)) else {
+            let state = self.lock_with_room()?;
+            let copy_state = state.copy_state.as_ref().filter(|_| !told && state.epoch == epoch);
+            let Some((copy, there)) = copy_state.and_then(|copy_state| copy_state.there(rows)) else {
                 return Ok(state);
             };
             drop(state);
@@ -42,7 +42,7 @@ impl Queue {
         }
         let keys = self.keys_of(rows);
         let (mut state, new) = loop {
-            let state = self.room_to_end(epoch, ended)?;
+            let state = self.lock_to_end(epoch, ended)?;
             match self.admit(&state, &keys) {
                 Some(new) => break (state, new),
                 None => self.commit(state).ok(),
@@ -51,12 +51,12 @@ impl Queue {
         let left_out = new.iter().filter(|new| !**new).count() as u64;
         let is_new = |nth: usize| new.get(nth).copied().unwrap_or(true);
         for (_, row) in rows.iter().enumerate().filter(|(nth, _)| is_new(*nth)) {
-            state.gather_row(row, None, None);
+            state.append_row(row, None, None);
         }
-        state.come(&only(&keys, &new), self.shared.now_ms());
+        state.record_keys(&keys_of_new(&keys, &new), self.shared.now_ms());
         if state.epoch == epoch {
             state.note_worked(ended, self.shared.now_ms());
-            state.gather.acknowledge(ended, Ending::Done);
+            state.next_batch.acknowledge(ended, EndKind::Acknowledged);
         }
         self.commit(state)?;
         self.note_left_out(left_out);
@@ -71,9 +71,9 @@ impl Queue {
         rows: &[Vec<u8>],
         (epoch, ended): (u64, &[RowId]),
         owner: OwnerId,
-    ) -> Result<(u64, Arc<Batch>), Error> {
-        let mut state = self.room()?;
-        if state.copying.is_some() {
+    ) -> Result<(u64, Arc<BatchResult>), Error> {
+        let mut state = self.lock_with_room()?;
+        if state.copy_state.is_some() {
             return Err(Error::Copied);
         }
         if state.prepared_as(xid).is_some() {
@@ -85,11 +85,11 @@ impl Queue {
         state.transactions.next += 1;
         let rows_added = (state.next.0, rows.len() as u64);
         let prepared = Prepared { xid: xid.clone(), coordinator: SERVER, rows: rows_added, ended };
-        state.gather.prepare(tx, prepared, owner);
+        state.next_batch.prepare(tx, prepared, owner);
         for row in rows {
-            state.gather_row(row, Some(OwnerId::transaction(tx)), None);
+            state.append_row(row, Some(OwnerId::transaction(tx)), None);
         }
-        Ok((tx, state.gather.batch.clone()))
+        Ok((tx, state.next_batch.result.clone()))
     }
 
     /// Commits a prepared transaction whose coordinator remembers that until [`Queue::sync`] has returned.
@@ -98,22 +98,22 @@ impl Queue {
         if self.definition().dedupe.is_some() {
             return self.decide(tx, true);
         }
-        let mut state = self.room()?;
+        let mut state = self.lock_with_room()?;
         if !state.transactions.open.contains_key(&tx) {
             return Err(Error::UnknownTransaction);
         }
-        state.gather.committed(tx);
-        self.settle_later(&mut state);
+        state.next_batch.record_applied_commit(tx);
+        self.schedule_flush(&mut state);
         let applied = self.apply_decision(&mut state, tx, true);
         let back = applied.inspect_err(|error| fail(&mut state, error))?;
-        self.offer_all(&mut state, &back, Vec::new(), self.shared.now_ms())
+        self.deliver_all(&mut state, &back, Vec::new(), self.shared.now_ms())
     }
 
     /// Commits a prepared transaction or rolls it back; what was decided is durable when this returns. After
     /// [`Error::Disk`] it is still prepared.
     pub(crate) fn decide(&self, tx: u64, commit: bool) -> Result<(), Error> {
         loop {
-            let mut state = self.room()?;
+            let mut state = self.lock_with_room()?;
             if !state.transactions.open.contains_key(&tx) {
                 return Err(Error::UnknownTransaction);
             }
@@ -121,21 +121,21 @@ impl Queue {
             let added = state.transactions.open.get(&tx).filter(|_| asks).map(|prepared| prepared.rows);
             let added = added.map(|rows| state.owned_in(rows, OwnerId::transaction(tx))).unwrap_or_default();
             // Those that came before it was committed leave its own rows out.
-            if let Some(doubles) = self.doubles(&mut state, &added)?
+            if let Some(duplicates) = self.duplicates(&mut state, &added)?
                 && state.deciding.insert(tx)
             {
-                if !doubles.is_empty() {
-                    state.gather.acknowledge(&doubles, self.gone());
+                if !duplicates.is_empty() {
+                    state.next_batch.acknowledge(&duplicates, self.deletion());
                 }
-                state.gather.decide(tx, commit);
+                state.next_batch.decide(tx, commit);
                 if asks {
                     let new: Vec<RowId> =
-                        added.into_iter().filter(|row| doubles.binary_search(row).is_err()).collect();
+                        added.into_iter().filter(|row| duplicates.binary_search(row).is_err()).collect();
                     let keys = state.index.keys(&new)?;
-                    state.come(&keys, self.shared.now_ms());
+                    state.record_keys(&keys, self.shared.now_ms());
                 }
                 self.commit(state)?;
-                self.note_left_out(doubles.len() as u64);
+                self.note_left_out(duplicates.len() as u64);
                 return Ok(());
             }
             // Somebody else decides, or adds a row with the same key. When that can't be written, this call
@@ -184,11 +184,15 @@ impl Queue {
 
     /// Applies what a batch says about transactions, after its rows were applied. Returns the rows that came
     /// back.
-    pub(crate) fn apply_transactions(&self, state: &mut State, gather: &Gather) -> Result<Vec<RowId>, Error> {
+    pub(crate) fn apply_transactions(
+        &self,
+        state: &mut State,
+        batch: &BatchBuilder,
+    ) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
-        for change in &gather.changes {
+        for change in &batch.changes {
             match change {
-                Change::Prepare { tx, prepared, owner } => {
+                TransactionChange::Prepare { tx, prepared, owner } => {
                     for range in &prepared.ended {
                         for id in state.owned_in(*range, *owner) {
                             let ownership = state.owners.get_mut(&id);
@@ -197,7 +201,7 @@ impl Queue {
                     }
                     state.transactions.open.insert(*tx, prepared.clone());
                 }
-                Change::Decide { tx, commit } => {
+                TransactionChange::Decide { tx, commit } => {
                     state.deciding.remove(tx);
                     back.extend(self.apply_decision(state, *tx, *commit)?);
                 }
@@ -216,8 +220,8 @@ impl Queue {
             state.note_worked(&ended, self.shared.now_ms());
         }
         let (gone, back, ending) =
-            if commit { (ended, added, Ending::Done) } else { (added, ended, self.gone()) };
-        self.take_out(state, &gone, ending)?;
+            if commit { (ended, added, EndKind::Acknowledged) } else { (added, ended, self.deletion()) };
+        self.remove_from_index(state, &gone, ending)?;
         self.give_back(state, &back, owner, false)
     }
 }
@@ -231,7 +235,7 @@ impl State {
 
     /// Returns an error when there are prepared transactions, which must not lose their rows.
     pub(crate) fn nothing_prepared(&self) -> Result<(), Error> {
-        match self.transactions.open.len() + self.gather.prepares() {
+        match self.transactions.open.len() + self.next_batch.prepares() {
             0 => Ok(()),
             transactions => Err(Error::Prepared { transactions }),
         }

@@ -10,7 +10,7 @@ use crate::{Error, Filter};
 
 /// Rows that a session owns from now on.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct Delivery {
     /// The index of their queue in the list of targets.
     pub(crate) target: usize,
     /// The epoch of the queue that they are from.
@@ -20,9 +20,9 @@ pub(crate) struct Given {
 
 /// What a session is told.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
+pub(crate) enum Notification {
     /// It has rows.
-    Rows(Given),
+    Rows(Delivery),
     /// It must stop waiting.
     Interrupted,
     /// A queue that it waited on was held back, and no longer is: it must look again.
@@ -35,49 +35,49 @@ pub(crate) enum News {
 
 /// Where a session waits for news.
 #[derive(Default)]
-pub(crate) struct Bell {
-    inside: Mutex<Inside>,
+pub(crate) struct Notifier {
+    inside: Mutex<NotifierState>,
     ring: Condvar,
 }
 
 #[derive(Default)]
-struct Inside {
+struct NotifierState {
     /// The number of this wait: registrations for an earlier one are void.
     round: u64,
     waiting: bool,
-    news: Option<News>,
+    notification: Option<Notification>,
 }
 
-impl Bell {
+impl Notifier {
     /// Begins a wait; news for earlier ones do not reach it.
     pub(crate) fn begin(&self) -> u64 {
         let mut inside = lock(&self.inside);
         inside.round += 1;
         inside.waiting = true;
-        inside.news = None;
+        inside.notification = None;
         inside.round
     }
 
     /// Tells the session, if it still waits in this round; returns whether it did. The caller, under the
     /// queue's lock, sees to what must be true before the session goes on.
-    pub(crate) fn tell(&self, round: Option<u64>, news: News) -> bool {
+    pub(crate) fn notify(&self, round: Option<u64>, notification: Notification) -> bool {
         let mut inside = lock(&self.inside);
         if !inside.waiting || round.is_some_and(|round| round != inside.round) {
             return false;
         }
         inside.waiting = false;
-        inside.news = Some(news);
+        inside.notification = Some(notification);
         self.ring.notify_one();
         true
     }
 
     /// Waits for news until the deadline, or until `pause` is over; `None` when there were none and the wait
     /// goes on.
-    pub(crate) fn listen(&self, until: Option<Instant>) -> Option<News> {
+    pub(crate) fn wait_for_notification(&self, until: Option<Instant>) -> Option<Notification> {
         let mut inside = lock(&self.inside);
         loop {
-            if let Some(news) = inside.news.take() {
-                return Some(news);
+            if let Some(notification) = inside.notification.take() {
+                return Some(notification);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -88,10 +88,10 @@ impl Bell {
     }
 
     /// Stops waiting; returns news that came at the last moment.
-    pub(crate) fn end(&self) -> Option<News> {
+    pub(crate) fn end(&self) -> Option<Notification> {
         let mut inside = lock(&self.inside);
         inside.waiting = false;
-        inside.news.take()
+        inside.notification.take()
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Alternative {
 
 /// A waiter in one queue.
 pub(crate) struct Registration {
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) notifier: Arc<Notifier>,
     pub(crate) round: u64,
     pub(crate) owner: OwnerId,
     pub(crate) rows_max: usize,

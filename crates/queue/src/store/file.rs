@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use disk::{Disk, Source};
 
 use crate::Error;
-use crate::format::batch::{self, Kind, Place, SEGMENT_HEADER, SegmentName, Stored};
-use crate::format::listing::Listing;
+use crate::format::batch::{self, IndexLocation, Kind, SEGMENT_HEADER, SegmentId, SegmentName};
 use crate::format::record::{RowId, checked_row};
-use crate::store::files::{Permit, Readable};
+use crate::format::segment_index::SegmentIndex;
+use crate::store::files::{OpenFilePermit, Readable};
 use crate::store::folder::{Folder, count};
 use crate::sync::{Mutex, lock};
 
@@ -21,19 +21,19 @@ const AHEAD_MAX: usize = 1 << 16;
 /// One segment's file.
 pub(crate) struct SegmentFile {
     folder: Arc<Folder>,
-    place: Place,
-    open: Mutex<Option<Arc<Opened>>>,
-    /// When it was last used, by the clock of [`Files`](crate::store::files::Files).
+    segment_id: SegmentId,
+    open: Mutex<Option<Arc<OpenSegment>>>,
+    /// When it was last used, by the clock of [`OpenFiles`](crate::store::files::Files).
     used: AtomicU64,
 }
 
 /// An open file, and the bytes that were last read from it: rows are mostly taken in sequence, and a system
 /// call for each would cost more than the row.
-pub(crate) struct Opened {
+pub(crate) struct OpenSegment {
     source: Box<dyn Source>,
     folder: Arc<Folder>,
     window: Mutex<Option<Arc<Window>>>,
-    _permit: Permit,
+    _permit: OpenFilePermit,
 }
 
 struct Window {
@@ -60,7 +60,7 @@ impl Window {
     }
 }
 
-impl Opened {
+impl OpenSegment {
     /// Bytes that have `len` bytes at an offset in them, or fewer at the end of the file.
     fn read(&self, offset: u64, len: usize) -> std::io::Result<Arc<Window>> {
         let window = lock(&self.window).clone();
@@ -84,34 +84,34 @@ impl Opened {
 
 impl std::fmt::Debug for SegmentFile {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}", self.place.name.file())
+        write!(formatter, "{}", self.segment_id.name.file())
     }
 }
 
 impl SegmentFile {
-    pub(crate) fn new(folder: &Arc<Folder>, place: Place) -> Arc<SegmentFile> {
+    pub(crate) fn new(folder: &Arc<Folder>, segment_id: SegmentId) -> Arc<SegmentFile> {
         Arc::new(SegmentFile {
             folder: folder.clone(),
-            place,
+            segment_id,
             open: Mutex::new(None),
             used: AtomicU64::new(0),
         })
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn id(&self) -> &SegmentId {
+        &self.segment_id
     }
 
     pub(crate) fn name(&self) -> SegmentName {
-        self.place.name
+        self.segment_id.name
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join(self.place.name.file())
+        self.folder.path().join(self.segment_id.name.file())
     }
 
-    pub(crate) fn corrupt(&self, what: &str, place: u64) -> Error {
-        Error::Corrupt { file: self.path(), what: what.to_owned(), place }
+    pub(crate) fn corrupt(&self, what: &str, offset: u64) -> Error {
+        Error::Corrupt { file: self.path(), what: what.to_owned(), offset }
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {
@@ -119,7 +119,7 @@ impl SegmentFile {
     }
 
     /// The open file. Its holder can read it even after it was unlinked.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<Opened>, Error> {
+    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<OpenSegment>, Error> {
         let mut open = lock(&self.open);
         let files = &self.folder.files;
         self.used.store(files.now(), Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl SegmentFile {
         let path = self.path();
         let source = self.disk().open(&path).map_err(Error::disk(&path))?;
         let (folder, window, _permit) = (self.folder.clone(), Mutex::new(None), files.permit_reading());
-        let file = Arc::new(Opened { source, folder, window, _permit });
+        let file = Arc::new(OpenSegment { source, folder, window, _permit });
         *open = Some(file.clone());
         drop(open);
         let readable: Arc<dyn Readable> = self.clone();
@@ -148,40 +148,40 @@ impl SegmentFile {
     }
 
     /// Reads the index of a sealed segment.
-    pub(crate) fn read_index(self: &Arc<Self>, stored: &Stored) -> Result<Listing, Error> {
+    pub(crate) fn read_index(self: &Arc<Self>, stored: &IndexLocation) -> Result<SegmentIndex, Error> {
         let header = self.read(0, SEGMENT_HEADER)?;
-        batch::decode_segment_header(&self.path(), &header, &self.place)?;
+        batch::decode_segment_header(&self.path(), &header, &self.segment_id)?;
         let len =
             usize::try_from(stored.len).map_err(|_| self.corrupt("an index too long", stored.offset))?;
         let bytes = self.read(stored.offset, len)?;
-        let opened = batch::open(&bytes, &self.place, stored.offset);
+        let opened = batch::open(&bytes, &self.segment_id, stored.offset);
         let (header, body) = opened
             .filter(|(header, _)| header.kind == Kind::Index)
             .ok_or_else(|| self.corrupt("an index with a wrong checksum", stored.offset))?;
-        Listing::decode(body, header.first, self.place.features)
+        SegmentIndex::decode(body, header.first, self.segment_id.features)
             .ok_or_else(|| self.corrupt("an index that is no index", stored.offset))
     }
 }
 
 /// Where a row is in its file: the place of its checksum, which the row follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct ByteRange {
     pub(crate) offset: u64,
     pub(crate) len: usize,
 }
 
 /// A file that stays readable after it was closed and unlinked, and what was read of it last: whoever reads
 /// rows one after the other finds most of them there.
-pub(crate) struct Reading {
+pub(crate) struct SegmentReader {
     file: Arc<SegmentFile>,
-    opened: Arc<Opened>,
+    opened: Arc<OpenSegment>,
     window: Option<Arc<Window>>,
 }
 
-impl Reading {
+impl SegmentReader {
     /// Opens the file.
-    pub(crate) fn of(file: &Arc<SegmentFile>) -> Result<Reading, Error> {
-        Ok(Reading { file: file.clone(), opened: file.open()?, window: None })
+    pub(crate) fn of(file: &Arc<SegmentFile>) -> Result<SegmentReader, Error> {
+        Ok(SegmentReader { file: file.clone(), opened: file.open()?, window: None })
     }
 
     /// Whether it is this file.
@@ -190,8 +190,8 @@ impl Reading {
     }
 
     /// Reads a row.
-    pub(crate) fn row(&mut self, id: RowId, spot: Spot) -> Result<&[u8], Error> {
-        let Spot { offset, len } = spot;
+    pub(crate) fn row(&mut self, id: RowId, range: ByteRange) -> Result<&[u8], Error> {
+        let ByteRange { offset, len } = range;
         if self.window.as_ref().is_some_and(|window| window.get(offset, len).is_some()) {
             count(&self.opened.folder.calls.read_hits);
         } else {
@@ -206,16 +206,16 @@ impl Reading {
 
 /// Where a row is.
 #[derive(Clone)]
-pub(crate) struct Location {
+pub(crate) struct RowLocation {
     file: Arc<SegmentFile>,
-    pub(crate) spot: Spot,
+    pub(crate) range: ByteRange,
     /// The open file, so that the row can be read after it was closed and unlinked.
-    opened: Option<Arc<Opened>>,
+    opened: Option<Arc<OpenSegment>>,
 }
 
-impl Location {
-    pub(crate) fn new(file: &Arc<SegmentFile>, spot: Spot) -> Location {
-        Location { file: file.clone(), spot, opened: None }
+impl RowLocation {
+    pub(crate) fn new(file: &Arc<SegmentFile>, range: ByteRange) -> RowLocation {
+        RowLocation { file: file.clone(), range, opened: None }
     }
 
     /// Opens the file, so that the row can be read without the queue's lock.
@@ -227,8 +227,8 @@ impl Location {
     /// Reads the row at this location.
     pub(crate) fn read(&self, id: RowId) -> Result<Vec<u8>, Error> {
         let opened = self.opened.clone().map_or_else(|| self.file.open(), Ok)?;
-        let mut reading = Reading { file: self.file.clone(), opened, window: None };
-        reading.row(id, self.spot).map(<[u8]>::to_vec)
+        let mut reading = SegmentReader { file: self.file.clone(), opened, window: None };
+        reading.row(id, self.range).map(<[u8]>::to_vec)
     }
 }
 

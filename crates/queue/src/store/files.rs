@@ -10,7 +10,7 @@ use crate::sync::{Mutex, lock};
 pub(crate) trait Readable: Send + Sync {
     fn is_open(&self) -> bool;
 
-    /// When it was last used, by the clock of [`Files`].
+    /// When it was last used, by the clock of [`OpenFiles`].
     fn used(&self) -> u64;
 
     /// Closes the file as soon as nobody reads it.
@@ -19,7 +19,7 @@ pub(crate) trait Readable: Send + Sync {
 
 /// The files of all queues of an engine.
 #[derive(Default)]
-pub(crate) struct Files {
+pub(crate) struct OpenFiles {
     /// How many may be open for reading, and also how many for writing.
     max: usize,
     reading: AtomicUsize,
@@ -31,33 +31,33 @@ pub(crate) struct Files {
 }
 
 /// Counts a file as open, as long as this value lives.
-pub(crate) struct Permit {
-    files: Arc<Files>,
-    count: fn(&Files) -> &AtomicUsize,
+pub(crate) struct OpenFilePermit {
+    files: Arc<OpenFiles>,
+    count: fn(&OpenFiles) -> &AtomicUsize,
 }
 
-impl Drop for Permit {
+impl Drop for OpenFilePermit {
     fn drop(&mut self) {
         (self.count)(&self.files).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Files {
-    pub(crate) fn new(max: usize) -> Arc<Files> {
-        Arc::new(Files { max: (max / 2).max(1), ..Files::default() })
+impl OpenFiles {
+    pub(crate) fn new(max: usize) -> Arc<OpenFiles> {
+        Arc::new(OpenFiles { max: (max / 2).max(1), ..OpenFiles::default() })
     }
 
-    fn permit(self: &Arc<Files>, count: fn(&Files) -> &AtomicUsize) -> Permit {
+    fn permit(self: &Arc<OpenFiles>, count: fn(&OpenFiles) -> &AtomicUsize) -> OpenFilePermit {
         count(self).fetch_add(1, Ordering::Relaxed);
         self.clock.fetch_add(1, Ordering::Relaxed);
-        Permit { files: self.clone(), count }
+        OpenFilePermit { files: self.clone(), count }
     }
 
-    pub(crate) fn permit_writing(self: &Arc<Files>) -> Permit {
+    pub(crate) fn permit_writing(self: &Arc<OpenFiles>) -> OpenFilePermit {
         self.permit(|files| &files.writing)
     }
 
-    pub(crate) fn permit_reading(self: &Arc<Files>) -> Permit {
+    pub(crate) fn permit_reading(self: &Arc<OpenFiles>) -> OpenFilePermit {
         self.permit(|files| &files.reading)
     }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use disk::Sink;
 
 use crate::Error;
-use crate::format::batch::Stored;
-use crate::format::batch::{self, Header, Place, SEGMENT_HEADER};
+use crate::format::batch::IndexLocation;
+use crate::format::batch::{self, Header, SEGMENT_HEADER, SegmentId};
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
-use crate::store::files::{Permit, Readable};
+use crate::store::files::{OpenFilePermit, Readable};
 use crate::store::folder::{Folder, count};
 
 /// The active segment and where it ends.
@@ -23,7 +23,7 @@ pub(crate) struct Log {
     end: u64,
     synced: u64,
     /// Set when the segment has its index and the next one could not be begun yet.
-    sealed: Option<Stored>,
+    sealed: Option<IndexLocation>,
     /// A sync failed: what the system says about these bytes can't be trusted any more.
     lost: bool,
 }
@@ -31,28 +31,28 @@ pub(crate) struct Log {
 /// A file that is open for writing.
 struct Writer {
     sink: Box<dyn Sink>,
-    _permit: Permit,
+    _permit: OpenFilePermit,
 }
 
 impl Log {
     /// Begins a segment: its header and name are durable when this returns.
-    pub(crate) fn create(folder: &Arc<Folder>, place: Place, next: RowId) -> Result<Log, Error> {
-        let mut log = Log::begin(folder, place, next)?;
+    pub(crate) fn create(folder: &Arc<Folder>, segment_id: SegmentId, next: RowId) -> Result<Log, Error> {
+        let mut log = Log::begin(folder, segment_id, next)?;
         log.settle()?;
         Ok(log)
     }
 
     /// Writes the header of a segment. What a failure leaves is removed, now or when the segment is begun
     /// again.
-    fn begin(folder: &Arc<Folder>, place: Place, next: RowId) -> Result<Log, Error> {
-        let file = SegmentFile::new(folder, place);
+    fn begin(folder: &Arc<Folder>, segment_id: SegmentId, next: RowId) -> Result<Log, Error> {
+        let file = SegmentFile::new(folder, segment_id);
         let path = file.path();
         let disk = folder.disk();
         match disk.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::disk(&path)(error)),
             _ => {}
         }
-        let header = batch::encode_segment_header(&place, next);
+        let header = batch::encode_segment_header(&segment_id, next);
         let begun = disk.create(&path).and_then(|mut sink| sink.write_all(&header).map(|()| sink));
         let sink = begun.map_err(|error| {
             disk.remove(&path).ok();
@@ -128,7 +128,7 @@ impl Log {
     /// here.
     pub(crate) fn write(&mut self, batch: &mut [u8], mut header: Header) -> Result<(), Error> {
         header.synced = self.synced;
-        batch::seal(batch, self.file.place(), self.end, &header);
+        batch::seal(batch, self.file.id(), self.end, &header);
         let writer = self.open()?;
         let written = writer.sink.write_all(batch);
         count(&self.folder.calls.writes);
@@ -157,7 +157,7 @@ impl Log {
     }
 
     /// Closes the file until the next write, after syncing it.
-    pub(crate) fn rest(&mut self) -> Result<(), Error> {
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
         self.sync()?;
         self.sink = None;
         self.file.close();
@@ -172,20 +172,20 @@ impl Log {
         index: &mut [u8],
         header: Header,
         (next, features): (RowId, u64),
-    ) -> Result<(Arc<SegmentFile>, Stored), Error> {
+    ) -> Result<(Arc<SegmentFile>, IndexLocation), Error> {
         let stored = match self.sealed {
             Some(stored) => stored,
             None => {
                 let offset = self.end;
                 self.write(index, header)?;
                 self.sync()?;
-                let stored = Stored { offset, len: index.len() as u64, file_len: self.end };
+                let stored = IndexLocation { offset, len: index.len() as u64, file_len: self.end };
                 *self.sealed.insert(stored)
             }
         };
-        let Place { incarnation, name, .. } = *self.file.place();
+        let SegmentId { incarnation, name, .. } = *self.file.id();
         let mut following =
-            Log::begin(&self.folder, Place::active(incarnation, features, name.number + 1), next)?;
+            Log::begin(&self.folder, SegmentId::active(incarnation, features, name.number + 1), next)?;
         following.settle().inspect_err(|_| self.lost = true)?;
         let sealed = std::mem::replace(self, following);
         Ok((sealed.file, stored))

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::faults::FaultDisk;
-use queue::{Column, Dedupe, Definition, Engine, Kind, Options, Patience, Place, Queue, Schema, Sync, Xid};
+use queue::{
+    Column, ColumnLayout, Dedupe, Definition, Engine, Kind, Options, Queue, Schema, Sync, WaitOptions, Xid,
+};
 use shuttle::thread;
 
 use crate::{all, check, session, take};
@@ -14,8 +16,8 @@ use crate::{all, check, session, take};
 fn dedupe(sync: Sync, for_ms: u64) -> (Engine, Arc<Queue>) {
     let options = Options { threads: 0, ..Options::new(|| 1000, || [5; 16]) };
     let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
-    let (kind, place) = (Kind::Integer { signed: false }, Place::Fixed(0, 1));
-    let columns = vec![Column { name: "key".to_owned(), kind, place, null_bit: None, members: Vec::new() }];
+    let (kind, layout) = (Kind::Integer { signed: false }, ColumnLayout::Fixed(0, 1));
+    let columns = vec![Column { name: "key".to_owned(), kind, layout, null_bit: None, members: Vec::new() }];
     let schema = Schema { null_bytes: 0, fixed_bytes: 2, columns }.encode();
     let dedupe = Some(Dedupe { column: 0, for_ms });
     let definition = Definition { sync, schema, dedupe, transactional: true, ..Definition::default() };
@@ -30,8 +32,8 @@ fn add(queue: &Arc<Queue>, way: u8, who: u8) {
     match way {
         0 => drop(queue.publish_once(&[row]).unwrap()),
         1 => {
-            session.publish_unsettled(queue, &[row]).unwrap();
-            session.settle(true).unwrap();
+            session.publish_in_statement(queue, &[row]).unwrap();
+            session.end_statement(true).unwrap();
         }
         _ => {
             let mut transaction = session.begin(queue).unwrap();
@@ -58,7 +60,7 @@ fn of_rows_that_come_at_once_one_is_there() {
                 thread::spawn(move || add(&queue, way, who))
             });
             adders.into_iter().for_each(|adder| adder.join().unwrap());
-            assert_eq!((queue.rows(), queue.status().counters.doubles), (1, 1));
+            assert_eq!((queue.rows(), queue.status().counters.left_out), (1, 1));
         };
         check(scenario);
     }
@@ -79,6 +81,6 @@ fn a_row_that_comes_while_one_is_worked_on_is_there_or_was_taken_with_it() {
         // It was left out only if the first one was still to be taken.
         assert_eq!(queue.rows(), 1 - left_out);
         let mut session = session(2);
-        session.wait(&[all(&queue)], &mut Patience::poll()).unwrap();
+        session.wait(&[all(&queue)], &mut WaitOptions::poll()).unwrap();
     });
 }

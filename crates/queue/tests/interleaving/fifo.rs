@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use disk::faults::FaultDisk;
 use queue::{
-    Column, Definition, Engine, Kind, Options, Order, Patience, Place, Queue, Schema, Session, Sync, Target,
-    Waited,
+    Column, ColumnLayout, Definition, Engine, Kind, Options, Order, Queue, Schema, Session, Sync, Target,
+    WaitOptions, WaitOutcome,
 };
 use shuttle::thread;
 
@@ -19,8 +19,8 @@ fn fifo(sync: Sync) -> (Engine, Arc<Queue>) {
     let up_ms = || UP_MS.load(Ordering::Relaxed);
     let options = Options { threads: 0, up_ms, ..Options::new(|| 0, || [5; 16]) };
     let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
-    let (kind, place) = (Kind::Integer { signed: false }, Place::Fixed(0, 1));
-    let columns = vec![Column { name: "key".to_owned(), kind, place, null_bit: None, members: Vec::new() }];
+    let (kind, layout) = (Kind::Integer { signed: false }, ColumnLayout::Fixed(0, 1));
+    let columns = vec![Column { name: "key".to_owned(), kind, layout, null_bit: None, members: Vec::new() }];
     let schema = Schema { null_bytes: 0, fixed_bytes: 2, columns }.encode();
     let order = Order { fifo: Some(0), ..Order::default() };
     let definition = Definition { sync, schema, order, transactional: true, ..Definition::default() };
@@ -88,7 +88,7 @@ fn rows_of_a_key_reach_who_waits_one_after_the_other() {
 /// Takes a row and gives it back, and then takes two and ends them.
 fn take_two(session: &mut Session, queue: &Arc<Queue>, key: &Key) {
     for back in [true, false, false] {
-        session.wait(&[all(queue)], &mut Patience::forever()).unwrap();
+        session.wait(&[all(queue)], &mut WaitOptions::forever()).unwrap();
         let number = number_of(session, queue);
         key.begin(number);
         if back {
@@ -106,7 +106,7 @@ fn lease_two(session: &mut Session, target: &Target, key: &Key) {
     let targets = std::slice::from_ref(target);
     for back in [true, false, false] {
         let hours = Duration::from_secs(1_000_000);
-        let (_, leased) = session.lease(targets, &mut Patience::forever(), hours).unwrap();
+        let (_, leased) = session.lease(targets, &mut WaitOptions::forever(), hours).unwrap();
         let mut leased = leased.unwrap();
         let number = leased.cursor().advance().unwrap().unwrap().1[1];
         key.begin(number);
@@ -137,8 +137,8 @@ fn a_key_goes_on_when_a_transaction_is_decided() {
                     let mut session = session(1);
                     let mut taken = Vec::new();
                     for _ in 0..1 + usize::from(commit) {
-                        let waited = session.wait(&[all(&queue)], &mut Patience::forever()).unwrap();
-                        assert_eq!(waited, Waited::Taken(0));
+                        let waited = session.wait(&[all(&queue)], &mut WaitOptions::forever()).unwrap();
+                        assert_eq!(waited, WaitOutcome::Taken(0));
                         taken.push(number_of(&session, &queue));
                     }
                     session.end().unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::FaultDisk;
-use queue::{Definition, Ended, Engine, Options, Queue, Sync, Target};
+use queue::{Definition, Engine, Options, Queue, RetainedFilter, Sync, Target};
 use shuttle::thread;
 
 use crate::{all, check, put, take};
@@ -58,7 +58,7 @@ fn a_row_is_given_again_once() {
             });
             let askers = [3, 4].map(|_| {
                 let queue = queue.clone();
-                thread::spawn(move || queue.replay(&Ended::all()).unwrap())
+                thread::spawn(move || queue.replay(&RetainedFilter::all()).unwrap())
             });
             let given: u64 = askers.into_iter().map(|asker| asker.join().unwrap()).sum();
             taker.join().unwrap();

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use disk::faults::FaultDisk;
-use queue::{Error, Origin, Patience, Published, RowId, Source, Waited};
+use queue::{Error, Origin, Published, RowId, Source, WaitOptions, WaitOutcome};
 
 use crate::support::{FOLDER, all, engine, fresh, only, poll, put, rows, seen, session};
 
@@ -16,15 +16,15 @@ fn an_owner_sees_its_row_and_others_the_rest() {
         put(&queue, row);
     }
     assert_eq!(rows(&one, &queue), ["a", "b", "c"]);
-    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     assert_eq!(seen(&one, &queue), [(RowId(1), "a".to_owned())]);
     assert_eq!((one.count(&queue), two.count(&queue)), (1, 3));
     assert_eq!(rows(&two, &queue), ["b", "c"]);
-    assert_eq!(two.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(two.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     assert_eq!(rows(&two, &queue), ["b"]);
     one.abort().unwrap();
-    assert_eq!(rows(&one, &queue), ["a", "c"], "back in its place");
-    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(rows(&one, &queue), ["a", "c"], "back in its opened");
+    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     assert_eq!(rows(&one, &queue), ["a"]);
     two.close().unwrap();
     one.end().unwrap();
@@ -37,7 +37,7 @@ fn an_owner_sees_its_row_and_others_the_rest() {
 fn a_wait_in_vain_leaves_an_owner_of_nothing_and_the_next_consumes() {
     let (_engine, queue) = fresh(&FaultDisk::default(), 4096);
     let mut one = session(1);
-    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::TimedOut);
+    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::TimedOut);
     put(&queue, "a");
     assert!(one.is_owner());
     assert!(rows(&one, &queue).is_empty());
@@ -77,13 +77,13 @@ fn the_first_target_that_has_a_row_is_taken_from() {
     put(&low, "l1");
     put(&low, "l2");
     let both = [all(&high), all(&low)];
-    assert_eq!(one.wait(&both, &mut poll(1)).unwrap(), Waited::Taken(1));
+    assert_eq!(one.wait(&both, &mut poll(1)).unwrap(), WaitOutcome::Taken(1));
     put(&high, "h");
     assert!(rows(&one, &high).is_empty(), "an owner sees its own row only");
-    assert_eq!(one.wait(&both, &mut poll(1)).unwrap(), Waited::Taken(0));
-    assert_eq!(one.wait(&both, &mut poll(5)).unwrap(), Waited::Taken(1));
+    assert_eq!(one.wait(&both, &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
+    assert_eq!(one.wait(&both, &mut poll(5)).unwrap(), WaitOutcome::Taken(1));
     assert_eq!(rows(&one, &low), ["l2"]);
-    assert_eq!(one.wait(&both, &mut poll(1)).unwrap(), Waited::TimedOut);
+    assert_eq!(one.wait(&both, &mut poll(1)).unwrap(), WaitOutcome::TimedOut);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn conditions_make_classes_within_one_queue() {
     }
     let classes = [only(&queue, "urgent"), only(&queue, "later")];
     let mut order = Vec::new();
-    while let Waited::Taken(_) = one.wait(&classes, &mut poll(1)).unwrap() {
+    while let WaitOutcome::Taken(_) = one.wait(&classes, &mut poll(1)).unwrap() {
         order.extend(rows(&one, &queue));
     }
     let urgent = (0..40).filter(|number| number % 4 == 3).map(|number| format!("urgent-{number:02}"));
@@ -112,12 +112,12 @@ fn a_row_that_comes_back_behind_a_condition_is_found_again() {
     ["a1", "b1", "a2"].iter().for_each(|row| put(&queue, row));
     // One session owns it while the condition passes over it.
     one.wait(&[all(&queue)], &mut poll(1)).unwrap();
-    assert_eq!(two.wait(&[only(&queue, "b")], &mut poll(1)).unwrap(), Waited::Taken(0));
-    assert_eq!(two.wait(&[only(&queue, "b")], &mut poll(1)).unwrap(), Waited::TimedOut);
-    assert_eq!(two.wait(&[only(&queue, "a")], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(two.wait(&[only(&queue, "b")], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
+    assert_eq!(two.wait(&[only(&queue, "b")], &mut poll(1)).unwrap(), WaitOutcome::TimedOut);
+    assert_eq!(two.wait(&[only(&queue, "a")], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     assert_eq!(rows(&two, &queue), ["a2"]);
     one.abort().unwrap();
-    assert_eq!(one.wait(&[only(&queue, "a")], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(one.wait(&[only(&queue, "a")], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     assert_eq!(rows(&one, &queue), ["a1"]);
 }
 
@@ -254,8 +254,8 @@ fn a_wait_that_looks_through_many_rows_is_ended() {
         asked += 1;
         asked < 3
     };
-    let mut patience = Patience { alive: Some(&mut alive), ..Patience::poll() };
+    let mut patience = WaitOptions { alive: Some(&mut alive), ..WaitOptions::poll() };
     let waited = session(1).wait(&[only(&queue, "none")], &mut patience).unwrap();
-    assert_eq!(waited, Waited::Interrupted);
+    assert_eq!(waited, WaitOutcome::Interrupted);
     assert!(queue.status().counters.evaluations < 5000, "{:?}", queue.status());
 }

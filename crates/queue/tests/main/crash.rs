@@ -84,7 +84,7 @@ impl Script {
     fn consume(&mut self, count: usize) -> Result<(), Error> {
         let target = all(&self.queue);
         self.taker.wait(&[target], &mut poll(count))?;
-        let gone = self.taker.held().map(|(_, rows)| rows.to_vec()).unwrap_or_default();
+        let gone = self.taker.owned_rows().map(|(_, rows)| rows.to_vec()).unwrap_or_default();
         let written = self.history.written;
         self.change(|(rows, _)| gone.iter().for_each(|id| drop(rows.remove(id))), |_, taker| taker.end())?;
         if self.queue.definition().sync != Sync::Always {

@@ -11,7 +11,7 @@ use queue::{
 };
 
 use crate::support::{
-    DEAD, FOLDER, Ranked, WHOLE, all, altered, ends, limited, ordered, pass_ms, poll, prepared, session,
+    DEAD, FOLDER, TestQueue, WHOLE, all, altered, ends, limited, ordered, pass_ms, poll, prepared, session,
     set_wall, texts, timed, wall, whole_row, xid,
 };
 
@@ -47,30 +47,30 @@ fn take(taker: &mut Session, queue: &Arc<Queue>, rows_max: usize) -> Vec<String>
 #[test]
 fn a_row_is_left_out_for_a_time_after_one_with_its_key() {
     for sync in [Sync::Always, Sync::Never] {
-        let mut place = Ranked::new(&dedupe(sync, MINUTE_MS));
-        assert_eq!(put(&place.queue, &["a1", "a2", "b1", "a-", "b-"]), 1, "also in one statement");
-        assert_eq!(there(&place.queue), ["a1", "a2", "a-", "b-"]);
+        let mut opened = TestQueue::new(&dedupe(sync, MINUTE_MS));
+        assert_eq!(put(&opened.queue, &["a1", "a2", "b1", "a-", "b-"]), 1, "also in one statement");
+        assert_eq!(there(&opened.queue), ["a1", "a2", "a-", "b-"]);
         let mut taker = session(1);
-        take(&mut taker, &place.queue, 9);
+        take(&mut taker, &opened.queue, 9);
         taker.end().unwrap();
         pass_ms(MINUTE_MS - 1);
         for _ in 0..2 {
-            assert_eq!(put(&place.queue, &["c1", "c2"]), 2, "though they are gone");
-            place.queue.sync().unwrap();
+            assert_eq!(put(&opened.queue, &["c1", "c2"]), 2, "though they are gone");
+            opened.queue.sync().unwrap();
             drop(taker);
-            place = place.reopened();
+            opened = opened.reopened();
             taker = session(1);
-            place.queue.maintain().unwrap();
+            opened.queue.maintain().unwrap();
         }
-        assert_eq!(place.queue.status().written_per_s, 0);
+        assert_eq!(opened.queue.status().written_per_s, 0);
         pass_ms(1);
-        assert_eq!(put(&place.queue, &["d1", "d3"]), 0, "doubles have not made it longer");
-        assert_eq!(put(&place.queue, &["e1", "e3"]), 2);
-        assert_eq!(there(&place.queue), ["d1", "d3"]);
-        let counters = place.queue.status().counters;
-        assert_eq!((counters.doubles, counters.rows_written), (2, 2));
-        place.queue.truncate().unwrap();
-        assert_eq!(put(&place.queue, &["f1"]), 0);
+        assert_eq!(put(&opened.queue, &["d1", "d3"]), 0, "doubles have not made it longer");
+        assert_eq!(put(&opened.queue, &["e1", "e3"]), 2);
+        assert_eq!(there(&opened.queue), ["d1", "d3"]);
+        let counters = opened.queue.status().counters;
+        assert_eq!((counters.left_out, counters.rows_written), (2, 2));
+        opened.queue.truncate().unwrap();
+        assert_eq!(put(&opened.queue, &["f1"]), 0);
     }
 }
 
@@ -78,37 +78,37 @@ fn a_row_is_left_out_for_a_time_after_one_with_its_key() {
 fn with_no_time_a_row_is_left_out_while_another_one_waits() {
     for sync in [Sync::Always, Sync::Never] {
         let definition = Definition { order: Order { due: Some(1), ..Order::default() }, ..dedupe(sync, 0) };
-        let mut place = Ranked::new(&definition);
+        let mut opened = TestQueue::new(&definition);
         let later = |text: &str| {
             whole_row(text[1..].parse().ok(), Some(i64::try_from(wall() / 1000 + 60).unwrap()), text)
         };
-        assert_eq!(place.queue.publish_once(&[&row("a1"), &later("a2"), &row("a-")]).unwrap(), 0);
-        assert_eq!(put(&place.queue, &["b1", "b2", "b-"]), 2, "a row that is due later waits, too");
+        assert_eq!(opened.queue.publish_once(&[&row("a1"), &later("a2"), &row("a-")]).unwrap(), 0);
+        assert_eq!(put(&opened.queue, &["b1", "b2", "b-"]), 2, "a row that is due later waits, too");
         for _ in 0..2 {
-            place.queue.maintain().unwrap();
-            place.queue.sync().unwrap();
-            place = place.reopened();
-            assert_eq!(put(&place.queue, &["b1", "b2"]), 2);
+            opened.queue.maintain().unwrap();
+            opened.queue.sync().unwrap();
+            opened = opened.reopened();
+            assert_eq!(put(&opened.queue, &["b1", "b2"]), 2);
         }
         let mut taker = session(1);
-        assert_eq!(take(&mut taker, &place.queue, 1), ["a1"]);
-        assert_eq!(put(&place.queue, &["c1", "d1"]), 1, "one that is worked on leaves none out");
+        assert_eq!(take(&mut taker, &opened.queue, 1), ["a1"]);
+        assert_eq!(put(&opened.queue, &["c1", "d1"]), 1, "one that is worked on leaves none out");
         taker.abort().unwrap();
-        assert_eq!(take(&mut taker, &place.queue, 1), ["a1"]);
-        assert_eq!(put(&place.queue, &["e1"]), 1);
+        assert_eq!(take(&mut taker, &opened.queue, 1), ["a1"]);
+        assert_eq!(put(&opened.queue, &["e1"]), 1);
         taker.end().unwrap();
-        assert_eq!(take(&mut taker, &place.queue, 9), ["a-", "b-", "c1"]);
+        assert_eq!(take(&mut taker, &opened.queue, 9), ["a-", "b-", "c1"]);
         taker.end().unwrap();
-        assert_eq!(put(&place.queue, &["f1"]), 0);
+        assert_eq!(put(&opened.queue, &["f1"]), 0);
     }
 }
 
 #[test]
 fn dedupe_winner_rolls_back() {
     for for_ms in [0, MINUTE_MS] {
-        let place = Ranked::new(&dedupe(Sync::Always, for_ms));
+        let opened = TestQueue::new(&dedupe(Sync::Always, for_ms));
         let begin = |text: &str| {
-            let mut transaction = session(1).begin(&place.queue).unwrap();
+            let mut transaction = session(1).begin(&opened.queue).unwrap();
             transaction.publish(&[&row(text)]).unwrap();
             transaction
         };
@@ -117,31 +117,31 @@ fn dedupe_winner_rolls_back() {
         let one = one.prepare(&xid(1)).unwrap();
         let two = two.prepare(&xid(2)).unwrap();
         one.rollback().unwrap();
-        assert_eq!(there(&place.queue), [""; 0]);
+        assert_eq!(there(&opened.queue), [""; 0]);
         two.commit().unwrap();
         three.commit_one_phase().unwrap();
-        assert_eq!(there(&place.queue), ["b1"]);
-        assert_eq!(place.queue.status().counters.doubles, 1);
+        assert_eq!(there(&opened.queue), ["b1"]);
+        assert_eq!(opened.queue.status().counters.left_out, 1);
         begin("a8").commit_one_phase().unwrap();
-        assert_eq!(put(&place.queue, &["b8"]), 1);
-        session(3).delete(&place.queue, &[RowId(3), RowId(4)]).unwrap();
-        assert_eq!(there(&place.queue), ["b1"]);
+        assert_eq!(put(&opened.queue, &["b8"]), 1);
+        session(3).delete(&opened.queue, &[RowId(3), RowId(4)]).unwrap();
+        assert_eq!(there(&opened.queue), ["b1"]);
         // A row that is added meanwhile is there, and the transaction's own is left out.
         let four = begin("a2").prepare(&xid(4)).unwrap();
-        assert_eq!(put(&place.queue, &["b2"]), 0);
+        assert_eq!(put(&opened.queue, &["b2"]), 0);
         four.commit().unwrap();
-        assert_eq!(there(&place.queue), ["b1", "b2"]);
+        assert_eq!(there(&opened.queue), ["b1", "b2"]);
         // A statement that fails.
         let mut adder = session(2);
-        adder.publish_unsettled(&place.queue, &[&row("a3"), &row("b3")]).unwrap();
-        assert_eq!(adder.settle(false).unwrap(), 0);
-        adder.publish_unsettled(&place.queue, &[&row("c3"), &row("d3")]).unwrap();
-        assert_eq!(adder.settle(true).unwrap(), 1);
-        assert_eq!(put(&place.queue, &["e3"]), 1);
-        assert_eq!(there(&place.queue), ["b1", "b2", "c3"]);
-        let place = place.reopened();
-        assert_eq!(there(&place.queue), ["b1", "b2", "c3"], "what was left out does not come back");
-        assert_eq!(put(&place.queue, &["f1", "f2", "f3"]), 3);
+        adder.publish_in_statement(&opened.queue, &[&row("a3"), &row("b3")]).unwrap();
+        assert_eq!(adder.end_statement(false).unwrap(), 0);
+        adder.publish_in_statement(&opened.queue, &[&row("c3"), &row("d3")]).unwrap();
+        assert_eq!(adder.end_statement(true).unwrap(), 1);
+        assert_eq!(put(&opened.queue, &["e3"]), 1);
+        assert_eq!(there(&opened.queue), ["b1", "b2", "c3"]);
+        let opened = opened.reopened();
+        assert_eq!(there(&opened.queue), ["b1", "b2", "c3"], "what was left out does not come back");
+        assert_eq!(put(&opened.queue, &["f1", "f2", "f3"]), 3);
     }
 }
 
@@ -149,57 +149,57 @@ fn dedupe_winner_rolls_back() {
 fn dedupe_after_restart() {
     for for_ms in [0, MINUTE_MS] {
         for tidies in [false, true] {
-            let mut place = Ranked::new(&dedupe(Sync::Always, for_ms));
-            let mut transaction = session(1).begin(&place.queue).unwrap();
+            let mut opened = TestQueue::new(&dedupe(Sync::Always, for_ms));
+            let mut transaction = session(1).begin(&opened.queue).unwrap();
             transaction.publish(&[&row("a1"), &row("a2"), &row("b1")]).unwrap();
             let open = transaction.prepare(&xid(1)).unwrap();
-            assert_eq!(put(&place.queue, &["b2"]), 0);
+            assert_eq!(put(&opened.queue, &["b2"]), 0);
             // It is in a sealed segment.
-            (0..40).for_each(|key| assert_eq!(put(&place.queue, &[&format!("c{}", 1000 + key)]), 0));
+            (0..40).for_each(|key| assert_eq!(put(&opened.queue, &[&format!("c{}", 1000 + key)]), 0));
             if tidies {
-                place.queue.compact().unwrap();
+                opened.queue.compact().unwrap();
             }
             drop(open);
-            place = place.reopened();
-            assert_eq!(prepared(&place.queue), [1]);
-            assert_eq!(put(&place.queue, &["d2", "d1005"]), 2);
-            place.queue.commit_by_xid(&xid(1)).unwrap();
-            let rows = there(&place.queue);
+            opened = opened.reopened();
+            assert_eq!(prepared(&opened.queue), [1]);
+            assert_eq!(put(&opened.queue, &["d2", "d1005"]), 2);
+            opened.queue.commit_by_xid(&xid(1)).unwrap();
+            let rows = there(&opened.queue);
             assert_eq!((rows.len(), rows[0].as_str(), rows[1].as_str()), (42, "a1", "b2"));
             pass_ms(MINUTE_MS / 2);
             if tidies {
-                place.queue.compact().unwrap();
+                opened.queue.compact().unwrap();
             }
-            place = place.reopened();
-            assert_eq!(put(&place.queue, &["e1", "e2", "e1010"]), 3);
-            assert_eq!(there(&place.queue), rows);
+            opened = opened.reopened();
+            assert_eq!(put(&opened.queue, &["e1", "e2", "e1010"]), 3);
+            assert_eq!(there(&opened.queue), rows);
             // The time of each began when it came, and not with the restart.
             pass_ms(MINUTE_MS / 2);
             let left_out = if for_ms == 0 { 3 } else { 0 };
-            assert_eq!(put(&place.queue, &["f1", "f2", "f1010"]), left_out);
+            assert_eq!(put(&opened.queue, &["f1", "f2", "f1010"]), left_out);
         }
     }
 }
 
 #[test]
 fn rows_that_are_moved_come_and_their_keys_count() {
-    let place = Ranked::new(&dedupe(Sync::Always, MINUTE_MS));
+    let opened = TestQueue::new(&dedupe(Sync::Always, MINUTE_MS));
     let relayed =
         |number| Origin { source: Source::Incarnation([3; 16]), row: number, floor: 0, overwrite: false };
-    put(&place.queue, &["a1"]);
-    place.queue.publish(&[&row("b1")], Some(&relayed(1))).unwrap();
-    place.queue.publish(&[&row("b2")], Some(&relayed(2))).unwrap();
-    assert_eq!(put(&place.queue, &["c2"]), 1);
-    assert_eq!(there(&place.queue), ["a1", "b1", "b2"]);
+    put(&opened.queue, &["a1"]);
+    opened.queue.publish(&[&row("b1")], Some(&relayed(1))).unwrap();
+    opened.queue.publish(&[&row("b2")], Some(&relayed(2))).unwrap();
+    assert_eq!(put(&opened.queue, &["c2"]), 1);
+    assert_eq!(there(&opened.queue), ["a1", "b1", "b2"]);
     // So do those that have no tries left.
     let policy = limited(1, "0,1,0", true);
     let from = Path::new("/db/from");
-    place.engine.create(Path::new(DEAD), &dedupe(Sync::Always, MINUTE_MS)).unwrap();
-    place
+    opened.engine.create(Path::new(DEAD), &dedupe(Sync::Always, MINUTE_MS)).unwrap();
+    opened
         .engine
         .create(from, &Definition { policy, ..ordered(Sync::Always, WHOLE, Order::default()) })
         .unwrap();
-    let (queue, dead) = (place.engine.open(from).unwrap(), place.engine.open(Path::new(DEAD)).unwrap());
+    let (queue, dead) = (opened.engine.open(from).unwrap(), opened.engine.open(Path::new(DEAD)).unwrap());
     queue.publish(&[&row("d1"), &row("e1")], None).unwrap();
     let (_, leased) = session(1).lease(&[all(&queue)], &mut poll(2), Duration::from_secs(9)).unwrap();
     let tokens: Vec<_> = leased.unwrap().rows().iter().map(|leased| leased.token).collect();
@@ -210,32 +210,32 @@ fn rows_that_are_moved_come_and_their_keys_count() {
 
 #[test]
 fn a_copy_has_all_rows_and_knows_the_keys_of_those_that_are_gone() {
-    let place = Ranked::new(&dedupe(Sync::Always, MINUTE_MS));
-    put(&place.queue, &["a1", "a2"]);
-    place.queue.publish(&[&row("b2")], None).unwrap();
+    let opened = TestQueue::new(&dedupe(Sync::Always, MINUTE_MS));
+    put(&opened.queue, &["a1", "a2"]);
+    opened.queue.publish(&[&row("b2")], None).unwrap();
     let mut taker = session(1);
-    take(&mut taker, &place.queue, 1);
+    take(&mut taker, &opened.queue, 1);
     taker.end().unwrap();
-    let new = altered(&place.engine, &place.queue, place.queue.definition()).unwrap();
+    let new = altered(&opened.engine, &opened.queue, opened.queue.definition()).unwrap();
     drop((taker, new));
-    let place = place.reopened();
-    assert_eq!(there(&place.queue), ["a2", "b2"]);
-    assert_eq!(put(&place.queue, &["c1", "c2"]), 2);
+    let opened = opened.reopened();
+    assert_eq!(there(&opened.queue), ["a2", "b2"]);
+    assert_eq!(put(&opened.queue, &["c1", "c2"]), 2);
 }
 
 #[test]
 fn a_row_that_could_not_be_written_leaves_none_out() {
     for for_ms in [0, MINUTE_MS] {
         ends(move || {
-            let place = Ranked::new(&dedupe(Sync::Always, for_ms));
-            put(&place.queue, &["a2"]);
-            place.disk.limit(0);
-            let error = place.queue.publish_once(&[&row("a1"), &row("b2")]).unwrap_err();
+            let opened = TestQueue::new(&dedupe(Sync::Always, for_ms));
+            put(&opened.queue, &["a2"]);
+            opened.disk.limit(0);
+            let error = opened.queue.publish_once(&[&row("a1"), &row("b2")]).unwrap_err();
             assert!(matches!(error, Error::Disk { .. }), "{error}");
-            assert_eq!(place.queue.status().counters.doubles, 0, "the statement has failed");
-            place.disk.limit(u64::MAX);
-            assert_eq!(put(&place.queue, &["b1", "b2"]), 1);
-            assert_eq!(there(&place.queue), ["a2", "b1"]);
+            assert_eq!(opened.queue.status().counters.left_out, 0, "the statement has failed");
+            opened.disk.limit(u64::MAX);
+            assert_eq!(put(&opened.queue, &["b1", "b2"]), 1);
+            assert_eq!(there(&opened.queue), ["a2", "b1"]);
         });
     }
 }
@@ -249,9 +249,9 @@ fn keys_of_a_statement_are_written_though_nobody_writes_anything_else() {
         engine.create(Path::new(FOLDER), &dedupe(Sync::Always, MINUTE_MS)).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         let mut adder = session(1);
-        adder.publish_unsettled(&queue, &[&row("a1")]).unwrap();
+        adder.publish_in_statement(&queue, &[&row("a1")]).unwrap();
         let batches = queue.status().counters.batches;
-        adder.settle(true).unwrap();
+        adder.end_statement(true).unwrap();
         while queue.status().counters.batches == batches {
             std::thread::yield_now();
         }
@@ -262,32 +262,32 @@ fn keys_of_a_statement_are_written_though_nobody_writes_anything_else() {
 
 #[test]
 fn keys_take_memory_until_their_time_is_over() {
-    let place = Ranked::new(&dedupe(Sync::Never, MINUTE_MS));
+    let opened = TestQueue::new(&dedupe(Sync::Never, MINUTE_MS));
     let texts: Vec<String> = (0..5000).map(|key| format!("a{key}")).collect();
-    put(&place.queue, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+    put(&opened.queue, &texts.iter().map(String::as_str).collect::<Vec<_>>());
     let mut taker = session(1);
-    take(&mut taker, &place.queue, 5000);
+    take(&mut taker, &opened.queue, 5000);
     taker.end().unwrap();
-    place.queue.maintain().unwrap();
-    let memory = place.queue.status().memory;
+    opened.queue.maintain().unwrap();
+    let memory = opened.queue.status().memory;
     assert!(memory > 5000 * 64, "{memory}");
     pass_ms(MINUTE_MS);
-    put(&place.queue, &["b-"]);
-    let memory = place.queue.status().memory;
+    put(&opened.queue, &["b-"]);
+    let memory = opened.queue.status().memory;
     assert!(memory < 20_000, "{memory}");
 }
 
 #[test]
 fn a_clock_that_is_set_back_leaves_no_row_out_for_longer() {
     set_wall(1_700_000_000_000);
-    let place = Ranked::new(&dedupe(Sync::Always, MINUTE_MS));
+    let opened = TestQueue::new(&dedupe(Sync::Always, MINUTE_MS));
     set_wall(1_900_000_000_000);
-    put(&place.queue, &["a1"]);
+    put(&opened.queue, &["a1"]);
     set_wall(1_700_000_000_000);
-    assert_eq!(put(&place.queue, &["b1"]), 0);
-    assert_eq!(put(&place.queue, &["c1"]), 1);
-    let place = place.reopened();
-    assert_eq!(put(&place.queue, &["d1"]), 1);
+    assert_eq!(put(&opened.queue, &["b1"]), 0);
+    assert_eq!(put(&opened.queue, &["c1"]), 1);
+    let opened = opened.reopened();
+    assert_eq!(put(&opened.queue, &["d1"]), 1);
 }
 
 /// Keys are kept when most rows of their segment are gone.
@@ -307,19 +307,19 @@ fn keys_of_a_segment_with_few_rows() {
 
 #[test]
 fn refused() {
-    let place = Ranked::new(&dedupe(Sync::Always, MINUTE_MS));
+    let opened = TestQueue::new(&dedupe(Sync::Always, MINUTE_MS));
     let dedupe = Some(Dedupe { column: 3, for_ms: 0 });
     let other = Definition { dedupe, ..ordered(Sync::Always, WHOLE, Order::default()) };
-    let error = place.engine.create(Path::new("/db/other"), &other).unwrap_err();
+    let error = opened.engine.create(Path::new("/db/other"), &other).unwrap_err();
     assert!(matches!(error, Error::Column { column: 3 }), "{error}");
     // Its key is written too.
-    let error = place.queue.publish_once(&[&vec![0; PUBLISH_BYTES_MAX - 12]]).unwrap_err();
+    let error = opened.queue.publish_once(&[&vec![0; PUBLISH_BYTES_MAX - 12]]).unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-    put(&place.queue, &["a1"]);
-    place.queue.maintain().unwrap();
-    drop((place.queue, place.engine));
-    let names = place.disk.names().into_iter().filter(|name| name.starts_with(FOLDER));
-    let files: Vec<Vec<u8>> = names.map(|name| place.disk.bytes(&name).unwrap()).collect();
+    put(&opened.queue, &["a1"]);
+    opened.queue.maintain().unwrap();
+    drop((opened.queue, opened.engine));
+    let names = opened.disk.names().into_iter().filter(|name| name.starts_with(FOLDER));
+    let files: Vec<Vec<u8>> = names.map(|name| opened.disk.bytes(&name).unwrap()).collect();
     let flags = files.iter().filter(|bytes| !bytes.is_empty()).map(|bytes| bytes[16..24].to_vec());
     assert!(flags.collect::<Vec<_>>().iter().all(|flags| *flags == 0x41u64.to_le_bytes()));
 }

@@ -15,7 +15,7 @@ const FOR_MS: u64 = 10_000;
 
 /// What clients know when the queue stops. A text is the key and which of its rows it is.
 #[derive(Default)]
-struct Known {
+struct Expected {
     there: BTreeSet<String>,
     /// Rows that are being added or ended, or that are doubles if another one of these is there.
     unsure: BTreeSet<String>,
@@ -31,22 +31,22 @@ fn row(text: &str) -> Vec<u8> {
     whole_row(Some(key_of(text)), None, text)
 }
 
-impl Known {
-    /// Rows are added by `add`. Those with a key that is known are left out, and no others.
+impl Expected {
+    /// Rows are added by `add`. Those with a key that is expected are left out, and no others.
     fn adds(
         &mut self,
         texts: &[String],
-        (for_ms, is_unsettled): (u64, bool),
+        (for_ms, has_statement_rows): (u64, bool),
         add: impl FnOnce(&[&[u8]]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let known = |text: &&String| {
+        let expected = |text: &&String| {
             let waits = self.there.iter().any(|there| key_of(there) == key_of(text));
             let recent = self.came.get(&key_of(text)).is_some_and(|came| wall() - came < FOR_MS);
             if for_ms == 0 { waits } else { recent }
         };
-        let new: Vec<String> = texts.iter().filter(|text| !known(text)).cloned().collect();
+        let new: Vec<String> = texts.iter().filter(|text| !expected(text)).cloned().collect();
         // After a crash within a statement that may still fail its rows may be there, doubles too.
-        let may_be: &[String] = if is_unsettled { texts } else { &new };
+        let may_be: &[String] = if has_statement_rows { texts } else { &new };
         self.unsure = may_be.iter().cloned().collect();
         let bytes: Vec<Vec<u8>> = texts.iter().map(|text| row(text)).collect();
         add(&bytes.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
@@ -59,52 +59,52 @@ impl Known {
     }
 }
 
-fn run(queue: &Arc<Queue>, known: &mut Known, for_ms: u64) -> Result<(), Error> {
+fn run(queue: &Arc<Queue>, expected: &mut Expected, for_ms: u64) -> Result<(), Error> {
     for round in 0..8u64 {
         let names: Vec<String> = (0..3).map(|nth| format!("{} {round}", (round + nth * 3) % 7)).collect();
         match round % 4 {
-            0 | 1 => known.adds(&names, (for_ms, false), |rows| queue.publish_once(rows).map(drop))?,
-            2 => known.adds(&names, (for_ms, false), |rows| {
+            0 | 1 => expected.adds(&names, (for_ms, false), |rows| queue.publish_once(rows).map(drop))?,
+            2 => expected.adds(&names, (for_ms, false), |rows| {
                 let mut transaction = session(1).begin(queue)?;
                 transaction.publish(rows)?;
                 let prepared = transaction.prepare(&xid(round))?;
                 queue.maintain()?;
                 prepared.commit()
             })?,
-            _ => known.adds(&names, (for_ms, true), |rows| {
+            _ => expected.adds(&names, (for_ms, true), |rows| {
                 let mut adder = session(1);
-                adder.publish_unsettled(queue, rows)?;
-                adder.settle(true)?;
+                adder.publish_in_statement(queue, rows)?;
+                adder.end_statement(true)?;
                 queue.sync()
             })?,
         }
         let mut taker = session(2);
         taker.wait(&[all(queue)], &mut poll(1))?;
         let ended = texts(&taker, queue);
-        known.there.retain(|text| !ended.contains(text));
-        known.unsure.extend(ended);
+        expected.there.retain(|text| !ended.contains(text));
+        expected.unsure.extend(ended);
         taker.end()?;
-        known.unsure.clear();
+        expected.unsure.clear();
         pass_ms(2000);
         if round % 3 == 2 { queue.compact()? } else { queue.maintain()? }
     }
     Ok(())
 }
 
-fn compare(queue: &Arc<Queue>, known: &Known, for_ms: u64) -> Result<(), Error> {
+fn compare(queue: &Arc<Queue>, expected: &Expected, for_ms: u64) -> Result<(), Error> {
     for xid in queue.recover() {
         queue.commit_by_xid(&xid)?;
     }
     let there: BTreeSet<String> = texts(&session(3), queue).into_iter().collect();
-    assert!(known.there.is_subset(&there), "lost: {:?}", known.there.difference(&there));
-    let all: BTreeSet<String> = known.there.union(&known.unsure).cloned().collect();
+    assert!(expected.there.is_subset(&there), "lost: {:?}", expected.there.difference(&there));
+    let all: BTreeSet<String> = expected.there.union(&expected.unsure).cloned().collect();
     assert!(there.is_subset(&all), "back: {:?}", there.difference(&all));
     for key in 0..7 {
         let text = format!("{key} after");
-        let unsure = known.unsure.iter().any(|text| key_of(text) == key);
+        let unsure = expected.unsure.iter().any(|text| key_of(text) == key);
         let expected = match for_ms {
             0 => there.iter().any(|text| key_of(text) == key),
-            _ => known.came.get(&key).is_some_and(|came| wall() - came < FOR_MS),
+            _ => expected.came.get(&key).is_some_and(|came| wall() - came < FOR_MS),
         };
         let left_out = queue.publish_once(&[&row(&text)])? == 1;
         assert!(left_out == expected || unsure && for_ms > 0, "{key} is left out: {left_out}");
@@ -119,11 +119,11 @@ fn keys_that_came_leave_others_out_over_crashes() {
         let definition = ordered(Sync::Always, WHOLE, Order::default());
         let dedupe = Some(Dedupe { column: 0, for_ms });
         let definition = Definition { transactional: true, dedupe, ..definition };
-        let run = |queue: &Arc<Queue>, known: &mut Known| {
+        let run = |queue: &Arc<Queue>, expected: &mut Expected| {
             set_wall(1_700_000_000_000);
-            run(queue, known, for_ms)
+            run(queue, expected, for_ms)
         };
-        let compare = |queue: &Arc<Queue>, known: &Known| compare(queue, known, for_ms);
+        let compare = |queue: &Arc<Queue>, expected: &Expected| compare(queue, expected, for_ms);
         assert!(stopped_at_each_sync(&definition, run, compare).unsure.is_empty());
     }
 }

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use disk::faults::FaultDisk;
-use queue::{Cursor, Definition, Engine, Error, Kind, Options, Order, Patience, RowId, Sync, Waited};
+use queue::{Cursor, Definition, Engine, Error, Kind, Options, Order, RowId, Sync, WaitOptions, WaitOutcome};
 
 use crate::support::{
-    FOLDER, Ranked, WHOLE, all, altered, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll,
+    FOLDER, TestQueue, WHOLE, all, altered, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll,
     prepared, session, set_wall, texts, timed, wall, whole_row, xid,
 };
 
@@ -18,7 +18,7 @@ fn due(sync: Sync) -> Definition {
     ordered(sync, WHOLE, DUE)
 }
 
-impl Ranked {
+impl TestQueue {
     /// Publishes a row that is due in so many seconds.
     fn put(&self, seconds: i64, text: &str) {
         self.queue.publish(&[&whole_row(Some(in_seconds(seconds)), None, text)], None).unwrap();
@@ -38,27 +38,30 @@ fn in_seconds(seconds: i64) -> i64 {
 #[test]
 fn a_row_is_given_when_it_is_due_in_its_place() {
     set_wall(1_700_000_000_000);
-    let place = Ranked::new(&due(Sync::Always));
-    place.put(10, "ten");
-    place.queue.publish(&[&whole_row(None, None, "null"), &whole_row(Some(-5), None, "past")], None).unwrap();
-    place.put(5, "five");
-    place.put(0, "now");
+    let opened = TestQueue::new(&due(Sync::Always));
+    opened.put(10, "ten");
+    opened
+        .queue
+        .publish(&[&whole_row(None, None, "null"), &whole_row(Some(-5), None, "past")], None)
+        .unwrap();
+    opened.put(5, "five");
+    opened.put(0, "now");
     let mut taker = session(1);
-    assert_eq!(place.there(), ["null", "past", "now"]);
-    let status = place.queue.status();
+    assert_eq!(opened.there(), ["null", "past", "now"]);
+    let status = opened.queue.status();
     assert_eq!((status.waiting, status.owned, status.delayed), (3, 2, 2));
     pass_ms(4999);
-    assert_eq!(place.there(), ["null", "past", "now"]);
+    assert_eq!(opened.there(), ["null", "past", "now"]);
     pass_ms(1);
     // Whoever looks for a row needs nobody to look before.
-    assert_eq!(taker.wait(&[all(&place.queue)], &mut poll(9)).unwrap(), Waited::Taken(0));
-    assert_eq!(texts(&taker, &place.queue), ["null", "past", "five", "now"]);
+    assert_eq!(taker.wait(&[all(&opened.queue)], &mut poll(9)).unwrap(), WaitOutcome::Taken(0));
+    assert_eq!(texts(&taker, &opened.queue), ["null", "past", "five", "now"]);
     pass_ms(5000);
     taker.abort().unwrap();
-    assert_eq!(place.there(), ["ten", "null", "past", "five", "now"]);
-    let status = place.queue.status();
+    assert_eq!(opened.there(), ["ten", "null", "past", "five", "now"]);
+    let status = opened.queue.status();
     assert_eq!((status.waiting, status.owned, status.delayed), (5, 0, 0));
-    assert_eq!(session(2).count(&place.queue), 5);
+    assert_eq!(session(2).count(&opened.queue), 5);
 }
 
 #[test]
@@ -76,24 +79,24 @@ fn a_time_of_any_kind_is_never_too_early() {
         ((Kind::DateTime(0), 5), packed.to_vec(), 1_700_000_000_000),
         ((Kind::DateTime(6), 8), [packed, &[0x01, 0xe2, 0x40]].concat(), 1_700_000_000_124),
     ] {
-        let place = Ranked::new(&ordered(Sync::Always, kind, DUE));
+        let opened = TestQueue::new(&ordered(Sync::Always, kind, DUE));
         let len = bytes.len();
         set_wall(due_ms - 1);
-        place
+        opened
             .queue
             .publish(
                 &[&ordered_row((Some(&bytes), len), None, "x"), &ordered_row((None, len), None, "n")],
                 None,
             )
             .unwrap();
-        let place = place.reopened();
-        assert_eq!(place.queue.status().waiting, 1, "{kind:?}");
+        let opened = opened.reopened();
+        assert_eq!(opened.queue.status().waiting, 1, "{kind:?}");
         pass_ms(1);
-        place.queue.end_due().unwrap();
-        assert_eq!(place.queue.status().waiting, 2, "{kind:?}");
+        opened.queue.end_due().unwrap();
+        assert_eq!(opened.queue.status().waiting, 2, "{kind:?}");
         // A time that was never: at once.
-        place.queue.publish(&[&ordered_row((Some(&vec![0; len]), len), None, "0")], None).unwrap();
-        assert_eq!(place.queue.status().waiting, 3, "{kind:?}");
+        opened.queue.publish(&[&ordered_row((Some(&vec![0; len]), len), None, "0")], None).unwrap();
+        assert_eq!(opened.queue.status().waiting, 3, "{kind:?}");
     }
 }
 
@@ -111,30 +114,30 @@ fn a_column_that_is_no_time_is_refused() {
 
 #[test]
 fn rows_that_are_due_later_survive_sealing_and_compaction() {
-    let mut place = Ranked::new(&due(Sync::Interval));
+    let mut opened = TestQueue::new(&due(Sync::Interval));
     let mut known = Vec::new();
     for number in 0..60 {
         let seconds = i64::from(number * 7 % 60);
         let text = format!("{number:030}");
-        place.put(seconds, &text);
+        opened.put(seconds, &text);
         known.push((seconds, text));
     }
     let mut gone = session(1);
     for second in 0..60i64 {
         let expected: Vec<&String> =
             known.iter().filter(|(at, _)| *at <= second).map(|(_, text)| text).collect();
-        assert_eq!(place.there(), expected.iter().map(|text| text.as_str()).collect::<Vec<_>>());
-        assert_eq!(place.queue.status().delayed, (known.len() - expected.len()) as u64);
+        assert_eq!(opened.there(), expected.iter().map(|text| text.as_str()).collect::<Vec<_>>());
+        assert_eq!(opened.queue.status().delayed, (known.len() - expected.len()) as u64);
         match second % 4 {
-            0 => place = place.reopened(),
-            1 => place.queue.maintain().unwrap(),
+            0 => opened = opened.reopened(),
+            1 => opened.queue.maintain().unwrap(),
             2 => {
                 // Those that are taken and ended leave sparse segments.
-                gone.wait(&[all(&place.queue)], &mut poll(2)).unwrap();
-                let ended = texts(&gone, &place.queue);
+                gone.wait(&[all(&opened.queue)], &mut poll(2)).unwrap();
+                let ended = texts(&gone, &opened.queue);
                 gone.end().unwrap();
                 known.retain(|(_, text)| !ended.contains(text));
-                place.queue.compact().unwrap();
+                opened.queue.compact().unwrap();
             }
             _ => {}
         }
@@ -165,8 +168,8 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
             std::thread::scope(|scope| {
                 let waits = scope.spawn(|| {
                     let mut taker = session(1);
-                    let waited = taker.wait(&[all(&queue)], &mut Patience::forever()).unwrap();
-                    assert_eq!(waited, Waited::Taken(0));
+                    let waited = taker.wait(&[all(&queue)], &mut WaitOptions::forever()).unwrap();
+                    assert_eq!(waited, WaitOutcome::Taken(0));
                     assert!(now_ms() >= due_ms, "too early");
                     taker.end().unwrap();
                 });
@@ -186,9 +189,9 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
         // One that a statement adds, and one that is due before it.
         let mut adder = session(2);
         let later = soon();
-        adder.publish_unsettled(&queue, &[&at(later)]).unwrap();
+        adder.publish_in_statement(&queue, &[&at(later)]).unwrap();
         let adder = std::cell::RefCell::new(adder);
-        woken_by(later, &|| adder.borrow_mut().settle(true).map(drop).unwrap());
+        woken_by(later, &|| adder.borrow_mut().end_statement(true).map(drop).unwrap());
         let (one, other) = (soon() + 200, soon());
         woken_by(other, &|| {
             queue.publish(&[&at(one)], None).unwrap();
@@ -201,122 +204,122 @@ fn a_waiting_session_is_woken_when_a_row_is_due() {
 
 #[test]
 fn a_transaction_adds_rows_that_are_due_later() {
-    let mut place = Ranked::new(&Definition { transactional: true, ..due(Sync::Interval) });
-    let prepare = |place: &Ranked, number: u64, texts: [&str; 2]| {
-        let mut transaction = session(number).begin(&place.queue).unwrap();
+    let mut opened = TestQueue::new(&Definition { transactional: true, ..due(Sync::Interval) });
+    let prepare = |opened: &TestQueue, number: u64, texts: [&str; 2]| {
+        let mut transaction = session(number).begin(&opened.queue).unwrap();
         let rows = [whole_row(Some(in_seconds(10)), None, texts[0]), whole_row(None, None, texts[1])];
         transaction.publish(&[&rows[0], &rows[1]]).unwrap();
         transaction.prepare(&xid(number)).unwrap();
     };
-    prepare(&place, 1, ["a", "b"]);
-    prepare(&place, 2, ["c", "d"]);
-    prepare(&place, 3, ["e", "f"]);
-    place.queue.commit_by_xid(&xid(1)).unwrap();
-    assert_eq!(place.there(), ["b"]);
+    prepare(&opened, 1, ["a", "b"]);
+    prepare(&opened, 2, ["c", "d"]);
+    prepare(&opened, 3, ["e", "f"]);
+    opened.queue.commit_by_xid(&xid(1)).unwrap();
+    assert_eq!(opened.there(), ["b"]);
     // Sealed, and listed by a checkpoint.
     for number in 0..20 {
-        place.put(-1, &format!("{number:030}"));
+        opened.put(-1, &format!("{number:030}"));
     }
-    place.queue.maintain().unwrap();
-    place = place.reopened();
-    assert_eq!(prepared(&place.queue), [2, 3]);
-    place.queue.rollback_by_xid(&xid(2)).unwrap();
-    place.queue.commit_by_xid(&xid(3)).unwrap();
-    let there = place.there();
-    assert_eq!((&there[..2], place.queue.status().delayed), (&["b".to_owned(), "f".to_owned()][..], 2));
+    opened.queue.maintain().unwrap();
+    opened = opened.reopened();
+    assert_eq!(prepared(&opened.queue), [2, 3]);
+    opened.queue.rollback_by_xid(&xid(2)).unwrap();
+    opened.queue.commit_by_xid(&xid(3)).unwrap();
+    let there = opened.there();
+    assert_eq!((&there[..2], opened.queue.status().delayed), (&["b".to_owned(), "f".to_owned()][..], 2));
     pass_ms(10_000);
-    assert_eq!(place.there()[..4], ["a", "b", "e", "f"]);
+    assert_eq!(opened.there()[..4], ["a", "b", "e", "f"]);
     // One phase, and one that is decided when its rows are due.
-    let mut transaction = session(7).begin(&place.queue).unwrap();
+    let mut transaction = session(7).begin(&opened.queue).unwrap();
     transaction.publish(&[&whole_row(Some(in_seconds(1)), None, "g")]).unwrap();
     transaction.commit_one_phase().unwrap();
-    prepare(&place, 4, ["h", "i"]);
-    assert_eq!(place.queue.status().delayed, 1);
+    prepare(&opened, 4, ["h", "i"]);
+    assert_eq!(opened.queue.status().delayed, 1);
     pass_ms(10_000);
-    place.queue.commit_by_xid(&xid(4)).unwrap();
-    let there = place.there();
+    opened.queue.commit_by_xid(&xid(4)).unwrap();
+    let there = opened.there();
     assert_eq!(there[there.len() - 3..], ["g", "h", "i"]);
 }
 
 #[test]
 fn a_statement_that_fails_leaves_nothing_for_later() {
-    let place = Ranked::new(&due(Sync::Always));
+    let opened = TestQueue::new(&due(Sync::Always));
     let mut adder = session(1);
     let row = whole_row(Some(in_seconds(10)), None, "x");
-    adder.publish_unsettled(&place.queue, &[&row]).unwrap();
-    adder.settle(false).unwrap();
-    adder.publish_unsettled(&place.queue, &[&row]).unwrap();
-    assert_eq!((place.queue.status().owned, place.queue.status().delayed), (1, 0));
-    adder.settle(true).unwrap();
-    assert_eq!((place.queue.status().owned, place.queue.status().delayed), (1, 1));
+    adder.publish_in_statement(&opened.queue, &[&row]).unwrap();
+    adder.end_statement(false).unwrap();
+    adder.publish_in_statement(&opened.queue, &[&row]).unwrap();
+    assert_eq!((opened.queue.status().owned, opened.queue.status().delayed), (1, 0));
+    adder.end_statement(true).unwrap();
+    assert_eq!((opened.queue.status().owned, opened.queue.status().delayed), (1, 1));
     pass_ms(10_000);
-    assert_eq!(place.there(), ["x"]);
-    place.put(10, "y");
-    place.queue.truncate().unwrap();
+    assert_eq!(opened.there(), ["x"]);
+    opened.put(10, "y");
+    opened.queue.truncate().unwrap();
     // Rows with the numbers of those before.
-    (0..4).for_each(|_| place.put(20, "z"));
+    (0..4).for_each(|_| opened.put(20, "z"));
     pass_ms(10_000);
-    assert_eq!((place.there(), place.queue.status().delayed), (vec![], 4));
+    assert_eq!((opened.there(), opened.queue.status().delayed), (vec![], 4));
 }
 
 #[test]
 fn a_row_can_be_deleted_before_it_is_due_and_is_not_early_if_that_fails() {
-    let mut place = Ranked::new(&Definition { transactional: true, ..due(Sync::Always) });
-    place.put(10, "a");
-    place.put(10, "b");
-    place.put(0, "c");
+    let mut opened = TestQueue::new(&Definition { transactional: true, ..due(Sync::Always) });
+    opened.put(10, "a");
+    opened.put(10, "b");
+    opened.put(0, "c");
     let mut one = session(1);
-    assert_eq!(one.delete(&place.queue, &[RowId(1)]).unwrap(), 1);
-    place.disk.limit(0);
-    one.delete(&place.queue, &[RowId(2), RowId(3)]).unwrap_err();
-    place.disk.limit(u64::MAX);
-    assert_eq!((place.there(), place.queue.status().delayed), (vec!["c".to_owned()], 1));
-    let delete = |place: &Ranked, number: u64| {
+    assert_eq!(one.delete(&opened.queue, &[RowId(1)]).unwrap(), 1);
+    opened.disk.limit(0);
+    one.delete(&opened.queue, &[RowId(2), RowId(3)]).unwrap_err();
+    opened.disk.limit(u64::MAX);
+    assert_eq!((opened.there(), opened.queue.status().delayed), (vec!["c".to_owned()], 1));
+    let delete = |opened: &TestQueue, number: u64| {
         let mut session = session(number);
-        let mut transaction = session.begin(&place.queue).unwrap();
+        let mut transaction = session.begin(&opened.queue).unwrap();
         assert_eq!(session.delete_within(&mut transaction, &[RowId(2)]).unwrap(), 1);
         transaction
     };
-    delete(&place, 1).rollback().unwrap();
-    delete(&place, 2).prepare(&xid(7)).unwrap();
+    delete(&opened, 1).rollback().unwrap();
+    delete(&opened, 2).prepare(&xid(7)).unwrap();
     // Sealed while somebody owns it.
     for number in 0..20 {
-        place.put(-1, &format!("{number:030}"));
+        opened.put(-1, &format!("{number:030}"));
     }
-    place.queue.maintain().unwrap();
-    place = place.reopened();
-    place.queue.rollback_by_xid(&xid(7)).unwrap();
-    assert_eq!((place.there()[0].as_str(), place.queue.status().delayed), ("c", 1));
-    let mut cursor = Cursor::of_unowned(&place.queue);
+    opened.queue.maintain().unwrap();
+    opened = opened.reopened();
+    opened.queue.rollback_by_xid(&xid(7)).unwrap();
+    assert_eq!((opened.there()[0].as_str(), opened.queue.status().delayed), ("c", 1));
+    let mut cursor = Cursor::of_unowned(&opened.queue);
     assert_eq!(cursor.advance().unwrap().unwrap().0, RowId(2), "who deletes can see it");
     pass_ms(10_000);
-    assert_eq!(place.there()[..2], ["b", "c"]);
-    one.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
-    assert_eq!(Cursor::of_unowned(&place.queue).advance().unwrap().unwrap().0, RowId(3));
+    assert_eq!(opened.there()[..2], ["b", "c"]);
+    one.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
+    assert_eq!(Cursor::of_unowned(&opened.queue).advance().unwrap().unwrap().0, RowId(3));
 }
 
 #[test]
 fn a_row_that_can_not_be_read_is_not_deleted_and_takes_no_other_with_it() {
-    let place = Ranked::new(&due(Sync::Always));
-    place.put(0, "a");
-    place.put(10, "b");
-    let (log, bytes) = log_bytes(&place.disk);
-    place.disk.corrupt(&log, bytes.len() - 1, 1);
-    session(1).delete(&place.queue, &[RowId(1), RowId(2)]).unwrap_err();
-    let status = place.queue.status();
+    let opened = TestQueue::new(&due(Sync::Always));
+    opened.put(0, "a");
+    opened.put(10, "b");
+    let (log, bytes) = log_bytes(&opened.disk);
+    opened.disk.corrupt(&log, bytes.len() - 1, 1);
+    session(1).delete(&opened.queue, &[RowId(1), RowId(2)]).unwrap_err();
+    let status = opened.queue.status();
     assert_eq!((status.waiting, status.delayed), (1, 1));
 }
 
 #[test]
 fn alter_with_rows_that_are_due_later() {
-    let place = Ranked::new(&ordered(Sync::Always, WHOLE, Order::default()));
-    place.put(10, "a");
-    place.put(10, "b");
-    place.put(0, "c");
+    let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, Order::default()));
+    opened.put(10, "a");
+    opened.put(10, "b");
+    opened.put(0, "c");
     let mut taker = session(1);
-    taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+    taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
     // The column says nothing in the old shape.
-    let new = altered(&place.engine, &place.queue, &due(Sync::Always)).unwrap();
+    let new = altered(&opened.engine, &opened.queue, &due(Sync::Always)).unwrap();
     assert_eq!(texts(&session(2), &new), ["c"]);
     let status = new.status();
     assert_eq!((status.owned, status.delayed), (2, 1), "the owner keeps its row");
@@ -330,39 +333,39 @@ fn alter_with_rows_that_are_due_later() {
 #[test]
 fn a_clock_that_is_set_decides_as_it_is() {
     set_wall(1_700_000_000_000);
-    let place = Ranked::new(&due(Sync::Always));
-    place.put(3600, "x");
+    let opened = TestQueue::new(&due(Sync::Always));
+    opened.put(3600, "x");
     set_wall(wall() - 1000);
     pass_ms(3_600_000);
-    assert_eq!(place.there(), [""; 0]);
+    assert_eq!(opened.there(), [""; 0]);
     set_wall(wall() + 1000);
-    assert_eq!(place.there(), ["x"]);
+    assert_eq!(opened.there(), ["x"]);
 }
 
 #[test]
 fn all_that_are_due_at_once_come() {
-    let place = Ranked::new(&due(Sync::Never));
+    let opened = TestQueue::new(&due(Sync::Never));
     let row = whole_row(Some(in_seconds(10)), None, "");
-    place.queue.publish(&vec![row.as_slice(); 2000], None).unwrap();
+    opened.queue.publish(&vec![row.as_slice(); 2000], None).unwrap();
     pass_ms(10_000);
-    assert_eq!(place.there().len(), 2000);
+    assert_eq!(opened.there().len(), 2000);
 }
 
 #[test]
 fn the_floor_of_a_relay_is_below_rows_that_are_due_later() {
-    let place = Ranked::new(&due(Sync::Always));
-    place.put(10, "later");
-    place.put(0, "now");
+    let opened = TestQueue::new(&due(Sync::Always));
+    opened.put(10, "later");
+    opened.put(0, "now");
     let mut taker = session(1);
-    taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
-    let (_, rows) = taker.held().unwrap();
+    taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
+    let (_, rows) = taker.owned_rows().unwrap();
     let row = rows[0];
-    assert_eq!((row.0, place.queue.origin(row).unwrap().floor), (2, 1));
+    assert_eq!((row.0, opened.queue.origin(row).unwrap().floor), (2, 1));
 }
 
 #[test]
 fn a_row_that_is_due_later_takes_little_memory() {
-    let place = {
+    let opened = {
         let engine = Engine::start(Arc::new(FaultDisk::default()), timed(1 << 24)).unwrap();
         engine.create(Path::new(FOLDER), &due(Sync::Never)).unwrap();
         engine.open(Path::new(FOLDER)).unwrap()
@@ -373,32 +376,32 @@ fn a_row_that_is_due_later_takes_little_memory() {
             whole_row(Some(in_seconds(i64::try_from(number * 7919 % count).unwrap() + 1)), None, "")
         };
         let rows: Vec<Vec<u8>> = (first..first + (1 << 12)).map(row).collect();
-        place.publish(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), None).unwrap();
+        opened.publish(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), None).unwrap();
     }
-    assert_eq!(place.status().delayed, count);
+    assert_eq!(opened.status().delayed, count);
     // 12 bytes in the index, 16 until the segment is sealed, 16 in the order in which they are due.
-    let each = place.status().memory / count;
+    let each = opened.status().memory / count;
     assert!(each <= 48, "{each} bytes for each row");
     // Rows that are gone do not stay in it.
     let rows: Vec<RowId> = (1..=count / 4 * 3).map(RowId).collect();
-    session(1).delete(&place, &rows).unwrap();
-    assert_eq!(place.status().delayed, count / 4);
-    let lists = place.status().memory - count * 16;
+    session(1).delete(&opened, &rows).unwrap();
+    assert_eq!(opened.status().delayed, count / 4);
+    let lists = opened.status().memory - count * 16;
     assert!(lists <= count / 4 * (12 + 12 / 2 + 16) + 1000, "{lists}");
 }
 
 #[test]
 fn downgrade_refused_and_a_queue_of_before_opens() {
     let flags = |definition: &Definition| {
-        let place = Ranked::new(definition);
-        place.put(10, "x");
-        place.queue.maintain().unwrap();
-        let disk = place.disk.clone();
+        let opened = TestQueue::new(definition);
+        opened.put(10, "x");
+        opened.queue.maintain().unwrap();
+        let disk = opened.disk.clone();
         let names = disk.names().into_iter().filter(|name| name.starts_with(FOLDER));
         let bytes = names.map(|name| disk.bytes(&name).unwrap()).filter(|bytes| !bytes.is_empty());
         let flag = |bytes: Vec<u8>| u64::from_le_bytes(bytes[16..24].try_into().unwrap());
         let flags: Vec<u64> = bytes.map(flag).collect();
-        assert_eq!(place.reopened().queue.status().delayed, u64::from(flags[0] != 0));
+        assert_eq!(opened.reopened().queue.status().delayed, u64::from(flags[0] != 0));
         flags
     };
     assert!(flags(&due(Sync::Always)).iter().all(|flag| *flag == 8));

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use disk::faults::FaultDisk;
 use queue::{
-    Column, Definition, Engine, Error, Filter, Kind, Order, Patience, Queue, RowId, Schema, Session, Sync,
-    Target, Token, Waited,
+    Column, Definition, Engine, Error, Filter, Kind, Order, Queue, RowId, Schema, Session, Sync, Target,
+    Token, WaitOptions, WaitOutcome,
 };
 
 use crate::support::{
-    Begins, DEAD, FOLDER, Ranked, WHOLE, all, altered, ends, limited, ordered, ordered_row, pass_ms, poll,
+    Begins, DEAD, FOLDER, TestQueue, WHOLE, all, altered, ends, limited, ordered, ordered_row, pass_ms, poll,
     session, text_of, texts, timed, whole_row, xid,
 };
 
@@ -57,54 +57,54 @@ fn lease_one(queue: &Arc<Queue>) -> Token {
 #[test]
 fn a_row_waits_until_those_of_its_key_before_it_are_gone() {
     for sync in [Sync::Always, Sync::Interval, Sync::Never] {
-        let place = Ranked::new(&fifo(sync));
-        put(&place.queue, &["a1", "b1", "a2", "c1", "a-", "b2", "b-"]);
+        let opened = TestQueue::new(&fifo(sync));
+        put(&opened.queue, &["a1", "b1", "a2", "c1", "a-", "b2", "b-"]);
         let (mut one, mut two) = (session(1), session(2));
-        assert_eq!(take(&mut one, &place.queue, 9), ["a1", "a2", "a-", "b-"], "one of each key");
-        assert_eq!(place.queue.status().behind, 3);
-        assert_eq!(place.queue.status().keys_busy, 2, "a row without a key keeps none");
-        assert_eq!(take(&mut two, &place.queue, 9), [""; 0], "its rows are in flight");
-        assert_eq!(texts(&session(3), &place.queue), ["b1", "c1", "b2"], "they are seen all the same");
+        assert_eq!(take(&mut one, &opened.queue, 9), ["a1", "a2", "a-", "b-"], "one of each key");
+        assert_eq!(opened.queue.status().behind, 3);
+        assert_eq!(opened.queue.status().keys_busy, 2, "a row without a key keeps none");
+        assert_eq!(take(&mut two, &opened.queue, 9), [""; 0], "its rows are in flight");
+        assert_eq!(texts(&session(3), &opened.queue), ["b1", "c1", "b2"], "they are seen all the same");
         one.abort().unwrap();
-        assert_eq!(take(&mut two, &place.queue, 1), ["a1"]);
-        assert_eq!(take(&mut one, &place.queue, 9), ["a2", "a-", "b-"]);
+        assert_eq!(take(&mut two, &opened.queue, 1), ["a1"]);
+        assert_eq!(take(&mut one, &opened.queue, 9), ["a2", "a-", "b-"]);
         two.end().unwrap();
-        assert_eq!(take(&mut two, &place.queue, 9), ["b1"]);
+        assert_eq!(take(&mut two, &opened.queue, 9), ["b1"]);
         two.close().unwrap();
         assert_eq!(
-            take(&mut one, &place.queue, 9),
+            take(&mut one, &opened.queue, 9),
             ["b1", "b2"],
             "also for who ends the row before by a wait"
         );
-        assert_eq!(take(&mut one, &place.queue, 9), ["c1"]);
+        assert_eq!(take(&mut one, &opened.queue, 9), ["c1"]);
         one.end().unwrap();
-        assert_eq!((place.queue.rows(), place.queue.status().behind), (0, 0));
-        assert_eq!(place.queue.status().keys_busy, 0);
-        put(&place.queue, &["a1", "b1"]);
-        place.queue.truncate().unwrap();
-        put(&place.queue, &["c1", "d1"]);
-        assert_eq!(take(&mut one, &place.queue, 9), ["c1"]);
+        assert_eq!((opened.queue.rows(), opened.queue.status().behind), (0, 0));
+        assert_eq!(opened.queue.status().keys_busy, 0);
+        put(&opened.queue, &["a1", "b1"]);
+        opened.queue.truncate().unwrap();
+        put(&opened.queue, &["c1", "d1"]);
+        assert_eq!(take(&mut one, &opened.queue, 9), ["c1"]);
     }
 }
 
 #[test]
 fn order_is_kept_over_sealing_compaction_and_restarts() {
-    let mut place = Ranked::new(&fifo(Sync::Always));
+    let mut opened = TestQueue::new(&fifo(Sync::Always));
     let letters = ["a", "b", "c", "d", "e", "f", "g", "h"];
     for letter in letters {
         let batch: Vec<String> = (0..6).map(|key| format!("{letter}{key}")).collect();
-        put(&place.queue, &batch.iter().map(String::as_str).collect::<Vec<_>>());
+        put(&opened.queue, &batch.iter().map(String::as_str).collect::<Vec<_>>());
     }
     for letter in letters {
         let expected: Vec<String> = (0..6).map(|key| format!("{letter}{key}")).collect();
-        assert_eq!(take(&mut session(1), &place.queue, 100), expected);
-        place.queue.compact().unwrap();
-        place = place.reopened();
+        assert_eq!(take(&mut session(1), &opened.queue, 100), expected);
+        opened.queue.compact().unwrap();
+        opened = opened.reopened();
         let mut taker = session(1);
-        assert_eq!(take(&mut taker, &place.queue, 100), expected, "nobody has ended them");
+        assert_eq!(take(&mut taker, &opened.queue, 100), expected, "nobody has ended them");
         taker.end().unwrap();
     }
-    assert_eq!(place.queue.rows(), 0);
+    assert_eq!(opened.queue.rows(), 0);
 }
 
 #[test]
@@ -121,63 +121,63 @@ fn who_waits_is_given_the_next_row_of_a_key_however_the_one_before_goes() {
     ];
     for (sync, how) in [Sync::Always, Sync::Never].into_iter().flat_map(|sync| hows.map(|how| (sync, how))) {
         ends(move || {
-            let place = Ranked::new(&Definition { transactional: true, ..fifo(sync) });
-            put(&place.queue, &["a1", "b1", "c1"]);
+            let opened = TestQueue::new(&Definition { transactional: true, ..fifo(sync) });
+            put(&opened.queue, &["a1", "b1", "c1"]);
             let mut owner = session(1);
-            assert_eq!(take(&mut owner, &place.queue, 9), ["a1"]);
+            assert_eq!(take(&mut owner, &opened.queue, 9), ["a1"]);
             scope(|scope| {
                 let waits = scope.spawn(|| {
                     let mut taker = session(2);
-                    let mut patience = Patience { rows_max: 9, ..Patience::forever() };
-                    taker.wait(&[all(&place.queue)], &mut patience).unwrap();
-                    texts(&taker, &place.queue)
+                    let mut patience = WaitOptions { rows_max: 9, ..WaitOptions::forever() };
+                    taker.wait(&[all(&opened.queue)], &mut patience).unwrap();
+                    texts(&taker, &opened.queue)
                 });
-                while place.queue.status().waiters == 0 {
+                while opened.queue.status().waiters == 0 {
                     std::thread::yield_now();
                 }
-                how(&mut owner, &place.queue);
+                how(&mut owner, &opened.queue);
                 assert_eq!(waits.join().unwrap(), ["b1"]);
             });
-            assert_eq!(place.queue.status().counters.handed_over, 1);
+            assert_eq!(opened.queue.status().counters.handed_over, 1);
         });
     }
 }
 
 #[test]
 fn a_statement_that_fails_lets_the_rows_behind_its_own_come() {
-    let place = Ranked::new(&fifo(Sync::Always));
+    let opened = TestQueue::new(&fifo(Sync::Always));
     let mut adder = session(1);
-    adder.publish_unsettled(&place.queue, &[&row("a1"), &row("b2")]).unwrap();
-    put(&place.queue, &["c1", "d3"]);
+    adder.publish_in_statement(&opened.queue, &[&row("a1"), &row("b2")]).unwrap();
+    put(&opened.queue, &["c1", "d3"]);
     let mut taker = session(2);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["d3"], "an earlier one of its key may still come");
-    adder.settle(false).unwrap();
-    assert_eq!(take(&mut taker, &place.queue, 9), ["c1"]);
-    adder.publish_unsettled(&place.queue, &[&row("e1"), &row("f1")]).unwrap();
-    put(&place.queue, &["g1"]);
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["d3"], "an earlier one of its key may still come");
+    adder.end_statement(false).unwrap();
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["c1"]);
+    adder.publish_in_statement(&opened.queue, &[&row("e1"), &row("f1")]).unwrap();
+    put(&opened.queue, &["g1"]);
     taker.end().unwrap();
-    adder.settle(true).unwrap();
-    assert_eq!(take(&mut taker, &place.queue, 9), ["e1"]);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["f1"]);
+    adder.end_statement(true).unwrap();
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["e1"]);
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["f1"]);
 }
 
 #[test]
 fn who_waits_is_not_given_what_a_statement_may_take_back() {
     ends(|| {
-        let place = Ranked::new(&fifo(Sync::Always));
+        let opened = TestQueue::new(&fifo(Sync::Always));
         scope(|scope| {
             let waits = scope.spawn(|| {
                 let mut taker = session(1);
-                taker.wait(&[all(&place.queue)], &mut Patience::forever()).unwrap();
-                texts(&taker, &place.queue)
+                taker.wait(&[all(&opened.queue)], &mut WaitOptions::forever()).unwrap();
+                texts(&taker, &opened.queue)
             });
-            while place.queue.status().waiters == 0 {
+            while opened.queue.status().waiters == 0 {
                 std::thread::yield_now();
             }
             let mut adder = session(2);
-            adder.publish_unsettled(&place.queue, &[&row("a1"), &row("a-")]).unwrap();
-            assert_eq!(place.queue.status().counters.handed_over, 0);
-            adder.settle(true).unwrap();
+            adder.publish_in_statement(&opened.queue, &[&row("a1"), &row("a-")]).unwrap();
+            assert_eq!(opened.queue.status().counters.handed_over, 0);
+            adder.end_statement(true).unwrap();
             assert_eq!(waits.join().unwrap(), ["a1"]);
         });
     });
@@ -185,123 +185,126 @@ fn who_waits_is_not_given_what_a_statement_may_take_back() {
 
 #[test]
 fn a_transaction_holds_the_keys_of_what_it_adds_and_ends() {
-    let mut place = Ranked::new(&Definition { transactional: true, ..fifo(Sync::Always) });
-    put(&place.queue, &["a1", "b1", "c2"]);
+    let mut opened = TestQueue::new(&Definition { transactional: true, ..fifo(Sync::Always) });
+    put(&opened.queue, &["a1", "b1", "c2"]);
     let mut owner = session(1);
-    let mut transaction = owner.begin(&place.queue).unwrap();
-    assert_eq!(take(&mut owner, &place.queue, 1), ["a1"]);
+    let mut transaction = owner.begin(&opened.queue).unwrap();
+    assert_eq!(take(&mut owner, &opened.queue, 1), ["a1"]);
     assert!(owner.end_within(&mut transaction));
-    assert_eq!(take(&mut owner, &place.queue, 9), ["c2"], "nor is who has claimed the key given more of it");
+    assert_eq!(take(&mut owner, &opened.queue, 9), ["c2"], "nor is who has claimed the key given more of it");
     owner.abort().unwrap();
     transaction.publish(&[&row("d3"), &row("f3")]).unwrap();
     let prepared = transaction.prepare(&xid(7)).unwrap();
-    assert_eq!(place.queue.status().keys_busy, 2, "however many rows it has of a key");
-    put(&place.queue, &["e3"]);
+    assert_eq!(opened.queue.status().keys_busy, 2, "however many rows it has of a key");
+    put(&opened.queue, &["e3"]);
     drop(prepared);
-    place = place.reopened();
+    opened = opened.reopened();
     let mut taker = session(2);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["c2"]);
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["c2"]);
     taker.abort().unwrap();
-    place.queue.rollback_by_xid(&xid(7)).unwrap();
-    assert_eq!(take(&mut taker, &place.queue, 9), ["a1", "c2", "e3"]);
+    opened.queue.rollback_by_xid(&xid(7)).unwrap();
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["a1", "c2", "e3"]);
     taker.end().unwrap();
-    assert_eq!(take(&mut taker, &place.queue, 9), ["b1"]);
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["b1"]);
 }
 
 /// A row that waits for its next try keeps its key, and one that is due later does not.
 #[test]
 fn fifo_delay_extend() {
-    let mut place = Ranked::new(&fifo(Sync::Always));
-    put(&place.queue, &["a1", "b1", "a2"]);
-    let leased = lease(&place.queue, 9);
+    let mut opened = TestQueue::new(&fifo(Sync::Always));
+    put(&opened.queue, &["a1", "b1", "a2"]);
+    let leased = lease(&opened.queue, 9);
     assert_eq!(leased.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>(), ["a1", "a2"]);
-    assert_eq!(place.queue.nack(&[leased[0].1], Some(20 * SECOND), "").unwrap(), 1);
-    assert_eq!(place.queue.extend(&[leased[1].1], 60 * SECOND).unwrap(), 1);
+    assert_eq!(opened.queue.nack(&[leased[0].1], Some(20 * SECOND), "").unwrap(), 1);
+    assert_eq!(opened.queue.extend(&[leased[1].1], 60 * SECOND).unwrap(), 1);
     for _ in 0..2 {
-        assert_eq!(take(&mut session(1), &place.queue, 9), [""; 0]);
-        place.queue.sync().unwrap();
-        place = place.reopened();
+        assert_eq!(take(&mut session(1), &opened.queue, 9), [""; 0]);
+        opened.queue.sync().unwrap();
+        opened = opened.reopened();
     }
     pass_ms(20_000);
-    place.queue.end_due().unwrap();
+    opened.queue.end_due().unwrap();
     let mut taker = session(1);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["a1"], "in its place");
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["a1"], "in its opened");
     taker.abort().unwrap();
     // Released, expired, and ended.
-    let token = lease_one(&place.queue);
-    assert_eq!(place.queue.release(&[token]).unwrap(), 1);
-    let token = lease_one(&place.queue);
+    let token = lease_one(&opened.queue);
+    assert_eq!(opened.queue.release(&[token]).unwrap(), 1);
+    let token = lease_one(&opened.queue);
     pass_ms(10_000);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["a1"], "its lease is over");
-    assert_eq!(place.queue.ack(&[token]).unwrap(), 0, "somebody has taken it meanwhile");
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["a1"], "its lease is over");
+    assert_eq!(opened.queue.ack(&[token]).unwrap(), 0, "somebody has taken it meanwhile");
     taker.abort().unwrap();
-    let token = lease_one(&place.queue);
-    assert_eq!(place.queue.ack(&[token]).unwrap(), 1);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["b1"]);
+    let token = lease_one(&opened.queue);
+    assert_eq!(opened.queue.ack(&[token]).unwrap(), 1);
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["b1"]);
 }
 
 /// An earlier row of its key has come and is in flight: a lease that is over is not made longer.
 #[test]
 fn a_lease_that_is_over_is_not_renewed_beside_another_row_of_its_key() {
-    let place = Ranked::new(&ordered(Sync::Always, WHOLE, Order { due: Some(1), ..FIFO }));
+    let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, Order { due: Some(1), ..FIFO }));
     let due = |ms: u64| Some(i64::try_from((crate::support::wall() + ms) / 1000).unwrap());
     let rows = [whole_row(Some(1), due(15_000), "later"), whole_row(Some(1), None, "now")];
-    place.queue.publish(&[&rows[0], &rows[1]], None).unwrap();
-    let token = lease_one(&place.queue);
-    assert_eq!(place.queue.status().delayed, 1, "the row that is due later lets the next one pass");
+    opened.queue.publish(&[&rows[0], &rows[1]], None).unwrap();
+    let token = lease_one(&opened.queue);
+    assert_eq!(opened.queue.status().delayed, 1, "the row that is due later lets the next one pass");
     pass_ms(12_000);
-    place.queue.end_due().unwrap();
-    assert_eq!(place.queue.extend(&[token], 10 * SECOND).unwrap(), 1, "nobody has its key");
+    opened.queue.end_due().unwrap();
+    assert_eq!(opened.queue.extend(&[token], 10 * SECOND).unwrap(), 1, "nobody has its key");
     pass_ms(12_000);
     let mut taker = session(1);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["later"]);
-    assert_eq!(place.queue.extend(&[token], 10 * SECOND).unwrap(), 0);
-    assert_eq!(place.queue.status().owned, 1);
-    assert_eq!(place.queue.ack(&[token]).unwrap(), 1, "that the work is done is heard");
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["later"]);
+    assert_eq!(opened.queue.extend(&[token], 10 * SECOND).unwrap(), 0);
+    assert_eq!(opened.queue.status().owned, 1);
+    assert_eq!(opened.queue.ack(&[token]).unwrap(), 1, "that the work is done is heard");
     taker.end().unwrap();
-    assert_eq!(place.queue.rows(), 0);
+    assert_eq!(opened.queue.rows(), 0);
 }
 
 #[test]
 fn a_row_without_tries_left_lets_the_next_one_go_on() {
     for buries in [false, true] {
-        let place = Ranked::new(&Definition { policy: limited(1, "0,1,0", buries), ..fifo(Sync::Always) });
+        let opened =
+            TestQueue::new(&Definition { policy: limited(1, "0,1,0", buries), ..fifo(Sync::Always) });
         if buries {
-            place.engine.create(Path::new(DEAD), &fifo(Sync::Always)).unwrap();
+            opened.engine.create(Path::new(DEAD), &fifo(Sync::Always)).unwrap();
         }
-        put(&place.queue, &["a1", "b1", "c1", "d1"]);
+        put(&opened.queue, &["a1", "b1", "c1", "d1"]);
         let mut taker = session(1);
-        assert_eq!(place.queue.nack(&[lease_one(&place.queue)], None, "").unwrap(), 1);
-        assert_eq!(take(&mut taker, &place.queue, 9), ["b1"]);
+        assert_eq!(opened.queue.nack(&[lease_one(&opened.queue)], None, "").unwrap(), 1);
+        assert_eq!(take(&mut taker, &opened.queue, 9), ["b1"]);
         taker.close().unwrap();
-        place.queue.sync().unwrap();
-        let place = place.reopened();
+        opened.queue.sync().unwrap();
+        let opened = opened.reopened();
         assert_eq!(
-            take(&mut taker, &place.queue, 9),
+            take(&mut taker, &opened.queue, 9),
             ["c1"],
             "nor after a restart, nor when a connection ends"
         );
         taker.abort().unwrap();
-        lease_one(&place.queue);
+        lease_one(&opened.queue);
         pass_ms(10_000);
-        assert_eq!(take(&mut taker, &place.queue, 9), ["d1"]);
+        assert_eq!(take(&mut taker, &opened.queue, 9), ["d1"]);
         taker.end().unwrap();
-        place.queue.end_due().unwrap();
-        assert_eq!((place.queue.rows(), place.queue.status().dead), if buries { (0, 0) } else { (3, 3) });
+        opened.queue.end_due().unwrap();
+        assert_eq!((opened.queue.rows(), opened.queue.status().dead), if buries { (0, 0) } else { (3, 3) });
     }
 }
 
 #[test]
 fn alter_with_rows_in_flight() {
     let policy = limited(1, "0,1,0", false);
-    let place =
-        Ranked::new(&Definition { policy: policy.clone(), ..ordered(Sync::Always, WHOLE, Order::default()) });
-    put(&place.queue, &["a1", "b1", "a2", "b2", "a3", "c1"]);
+    let opened = TestQueue::new(&Definition {
+        policy: policy.clone(),
+        ..ordered(Sync::Always, WHOLE, Order::default())
+    });
+    put(&opened.queue, &["a1", "b1", "a2", "b2", "a3", "c1"]);
     let mut taker = session(1);
-    assert_eq!(take(&mut taker, &place.queue, 2), ["a1", "b1"], "without FIFO both");
-    let leased = lease(&place.queue, 1);
-    assert_eq!(place.queue.nack(&[leased[0].1], None, "").unwrap(), 1);
-    let new = altered(&place.engine, &place.queue, &Definition { policy, ..fifo(Sync::Always) }).unwrap();
+    assert_eq!(take(&mut taker, &opened.queue, 2), ["a1", "b1"], "without FIFO both");
+    let leased = lease(&opened.queue, 1);
+    assert_eq!(opened.queue.nack(&[leased[0].1], None, "").unwrap(), 1);
+    let new = altered(&opened.engine, &opened.queue, &Definition { policy, ..fifo(Sync::Always) }).unwrap();
     let mut other = session(2);
     assert_eq!(take(&mut other, &new, 9), ["b2", "a3"], "2 has none in flight: a2 is dead");
     taker.end().unwrap();
@@ -310,18 +313,18 @@ fn alter_with_rows_in_flight() {
 
 #[test]
 fn a_condition_is_asked_of_the_first_row_of_a_key_and_finds_the_next_one_later() {
-    let place = Ranked::new(&fifo(Sync::Always));
-    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
+    let opened = TestQueue::new(&fifo(Sync::Always));
+    let target = Target { queue: opened.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
     let mut taker = session(1);
     let mut take_x = || {
         taker.wait(std::slice::from_ref(&target), &mut poll(9)).unwrap();
-        texts(&taker, &place.queue)
+        texts(&taker, &opened.queue)
     };
-    put(&place.queue, &["a1", "x1", "x1", "x2"]);
+    put(&opened.queue, &["a1", "x1", "x1", "x2"]);
     assert_eq!(take_x(), ["x2"]);
     assert_eq!(take_x(), [""; 0], "the first row of 1 does not match");
     let mut other = session(2);
-    assert_eq!(take(&mut other, &place.queue, 9), ["a1"]);
+    assert_eq!(take(&mut other, &opened.queue, 9), ["a1"]);
     assert_eq!(take_x(), [""; 0]);
     other.end().unwrap();
     assert_eq!(take_x(), ["x1"], "though rows after it were looked at before");
@@ -330,71 +333,71 @@ fn a_condition_is_asked_of_the_first_row_of_a_key_and_finds_the_next_one_later()
 
 #[test]
 fn a_row_that_comes_first_while_nobody_is_given_any_is_found_afterwards() {
-    let place = Ranked::new(&fifo(Sync::Never));
-    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
+    let opened = TestQueue::new(&fifo(Sync::Never));
+    let target = Target { queue: opened.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
     let (mut taker, mut owner) = (session(1), session(2));
-    put(&place.queue, &["a1", "x1", "b2"]);
-    assert_eq!(take(&mut owner, &place.queue, 1), ["a1"]);
+    put(&opened.queue, &["a1", "x1", "b2"]);
+    assert_eq!(take(&mut owner, &opened.queue, 1), ["a1"]);
     let mut wait = || taker.wait(std::slice::from_ref(&target), &mut poll(1)).unwrap();
-    assert_eq!(wait(), Waited::TimedOut);
-    place.queue.pause().unwrap();
+    assert_eq!(wait(), WaitOutcome::TimedOut);
+    opened.queue.pause().unwrap();
     owner.end().unwrap();
-    place.queue.resume();
-    assert_eq!(wait(), Waited::Taken(0));
+    opened.queue.resume();
+    assert_eq!(wait(), WaitOutcome::Taken(0));
 }
 
 #[test]
 fn who_waits_behind_a_condition_is_asked_of_what_is_new_only() {
     ends(|| {
-        let place = Ranked::new(&fifo(Sync::Always));
-        (0..50).for_each(|key| put(&place.queue, &[&format!("a{key}")]));
-        let place = place.reopened();
+        let opened = TestQueue::new(&fifo(Sync::Always));
+        (0..50).for_each(|key| put(&opened.queue, &[&format!("a{key}")]));
+        let opened = opened.reopened();
         scope(|scope| {
             let waits = scope.spawn(|| {
                 let target =
-                    Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
-                session(1).wait(&[target], &mut Patience::forever()).unwrap()
+                    Target { queue: opened.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
+                session(1).wait(&[target], &mut WaitOptions::forever()).unwrap()
             });
-            while place.queue.status().waiters == 0 {
+            while opened.queue.status().waiters == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(place.queue.status().counters.evaluations, 50);
-            put(&place.queue, &["x77"]);
-            assert_eq!(waits.join().unwrap(), Waited::Taken(0));
+            assert_eq!(opened.queue.status().counters.evaluations, 50);
+            put(&opened.queue, &["x77"]);
+            assert_eq!(waits.join().unwrap(), WaitOutcome::Taken(0));
         });
-        assert_eq!(place.queue.status().counters.evaluations, 51);
+        assert_eq!(opened.queue.status().counters.evaluations, 51);
     });
 }
 
 /// With a priority the first rows of the keys are given in its order; within a key it changes nothing.
 #[test]
 fn priority_decides_between_keys() {
-    let place = Ranked::new(&ordered(Sync::Always, WHOLE, Order { priority: Some(1), ..FIFO }));
+    let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, Order { priority: Some(1), ..FIFO }));
     let row = |key: i64, priority: i64, text: &str| whole_row(Some(key), Some(priority), text);
     let rows =
         [row(1, 5, "a"), row(1, 0, "b"), row(2, 3, "c"), row(3, 9, "d"), row(3, 1, "e"), row(2, 7, "f")];
-    place.queue.publish(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), None).unwrap();
-    place.queue.maintain().unwrap();
-    let place = place.reopened();
+    opened.queue.publish(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), None).unwrap();
+    opened.queue.maintain().unwrap();
+    let opened = opened.reopened();
     let mut taker = session(1);
     for text in ["c", "a", "b", "f", "d", "e"] {
-        assert_eq!(take(&mut taker, &place.queue, 1), [text]);
+        assert_eq!(take(&mut taker, &opened.queue, 1), [text]);
     }
 }
 
 #[test]
 fn a_key_is_the_bytes_of_a_column() {
     let variable = Order { fifo: Some(2), ..Order::default() };
-    let place = Ranked::new(&ordered(Sync::Always, WHOLE, variable));
+    let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, variable));
     let rows = ["x", "X", "", "x", "", "x "].map(|text| whole_row(None, None, text));
-    place.queue.publish(&rows.each_ref().map(Vec::as_slice), None).unwrap();
-    assert_eq!(take(&mut session(1), &place.queue, 9), ["x", "X", "", "x "]);
+    opened.queue.publish(&rows.each_ref().map(Vec::as_slice), None).unwrap();
+    assert_eq!(take(&mut session(1), &opened.queue, 9), ["x", "X", "", "x "]);
     // Any type has bytes.
-    let opaque = Ranked::new(&ordered(Sync::Always, (Kind::Opaque, 3), FIFO));
+    let opaque = TestQueue::new(&ordered(Sync::Always, (Kind::Opaque, 3), FIFO));
     let rows = [b"abc", b"abd", b"abc"].map(|key| ordered_row((Some(key), 3), None, "x"));
     opaque.queue.publish(&rows.each_ref().map(Vec::as_slice), None).unwrap();
     assert_eq!(opaque.queue.status().behind, 1);
-    let error = place
+    let error = opened
         .engine
         .create(Path::new("/db/other"), &ordered(Sync::Always, WHOLE, Order { fifo: Some(3), ..FIFO }));
     assert!(matches!(error, Err(Error::Column { column: 3 })), "{error:?}");
@@ -407,7 +410,7 @@ fn fifo_100k_keys_one_hot() {
     let columns = vec![Column {
         name: "key".to_owned(),
         kind: Kind::Integer { signed: false },
-        place: queue::Place::Fixed(0, 4),
+        layout: queue::ColumnLayout::Fixed(0, 4),
         null_bit: None,
         members: Vec::new(),
     }];
@@ -441,11 +444,11 @@ fn fifo_100k_keys_one_hot() {
     let mut taker = session(2);
     for _ in 0..100 {
         let target = Target { queue: queue.clone(), filter: Some(Arc::new(Last)), reader: None };
-        assert_eq!(taker.wait(&[target], &mut poll(1)).unwrap(), Waited::Taken(0));
+        assert_eq!(taker.wait(&[target], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     }
     assert_eq!(queue.status().counters.evaluations, 100);
     taker.wait(&[all(&queue)], &mut poll(200_000)).unwrap();
-    assert_eq!(taker.held().unwrap().1.len(), 99_999 - 100);
+    assert_eq!(taker.owned_rows().unwrap().1.len(), 99_999 - 100);
 }
 
 #[test]
@@ -467,12 +470,12 @@ fn rows_keep_their_keys_when_most_of_their_segment_is_gone() {
 
 #[test]
 fn downgrade_refused() {
-    let place = Ranked::new(&fifo(Sync::Always));
-    put(&place.queue, &["a1"]);
-    place.queue.maintain().unwrap();
-    drop((place.queue, place.engine));
-    let names = place.disk.names().into_iter().filter(|name| name.starts_with(FOLDER));
-    let files: Vec<Vec<u8>> = names.map(|name| place.disk.bytes(&name).unwrap()).collect();
+    let opened = TestQueue::new(&fifo(Sync::Always));
+    put(&opened.queue, &["a1"]);
+    opened.queue.maintain().unwrap();
+    drop((opened.queue, opened.engine));
+    let names = opened.disk.names().into_iter().filter(|name| name.starts_with(FOLDER));
+    let files: Vec<Vec<u8>> = names.map(|name| opened.disk.bytes(&name).unwrap()).collect();
     let flags = files.iter().filter(|bytes| !bytes.is_empty()).map(|bytes| bytes[16..24].to_vec());
     assert!(flags.collect::<Vec<_>>().iter().all(|flags| *flags == 32u64.to_le_bytes()));
 }

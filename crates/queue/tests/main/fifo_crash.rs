@@ -13,7 +13,7 @@ use crate::support::{
 
 /// What clients know of the rows when the queue stops. A text is the key and the number of the row.
 #[derive(Default)]
-struct Known {
+struct Expected {
     there: BTreeSet<String>,
     /// Rows that are being published or ended.
     unsure: BTreeSet<String>,
@@ -23,14 +23,14 @@ fn key_of(text: &str) -> &str {
     text.split_once(' ').unwrap().0
 }
 
-fn run(queue: &Arc<Queue>, known: &mut Known) -> Result<(), Error> {
+fn run(queue: &Arc<Queue>, expected: &mut Expected) -> Result<(), Error> {
     for round in 0..6u64 {
         let texts_of = |number: u64| format!("{} {:03}", number % 3, round * 4 + number);
         let new: Vec<String> = (0..4).map(texts_of).collect();
         let row = |text: &String| whole_row(key_of(text).parse().ok(), None, text);
         let bytes: Vec<Vec<u8>> = new.iter().map(row).collect();
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-        known.unsure.extend(new.clone());
+        expected.unsure.extend(new.clone());
         let (mut taker, second) = (session(2), Duration::from_secs(1));
         if round % 2 == 0 {
             queue.publish(&bytes, None)?;
@@ -40,22 +40,22 @@ fn run(queue: &Arc<Queue>, known: &mut Known) -> Result<(), Error> {
             transaction.publish(&bytes)?;
             taker.wait(&[all(queue)], &mut poll(1))?;
             let ended = texts(&taker, queue);
-            known.there.retain(|text| !ended.contains(text));
-            known.unsure.extend(ended);
+            expected.there.retain(|text| !ended.contains(text));
+            expected.unsure.extend(ended);
             taker.end_within(&mut transaction);
             session(4).lease(&[all(queue)], &mut poll(1), second)?;
             let prepared = transaction.prepare(&xid(round))?;
             queue.maintain()?;
             prepared.commit()?;
         }
-        known.unsure.clear();
-        known.there.extend(new);
+        expected.unsure.clear();
+        expected.there.extend(new);
         taker.wait(&[all(queue)], &mut poll(2))?;
         let ended = texts(&taker, queue);
-        known.there.retain(|text| !ended.contains(text));
-        known.unsure.extend(ended);
+        expected.there.retain(|text| !ended.contains(text));
+        expected.unsure.extend(ended);
         taker.end()?;
-        known.unsure.clear();
+        expected.unsure.clear();
         pass_ms(1000);
         queue.end_due()?;
         if round % 3 == 2 { queue.compact()? } else { queue.maintain()? }
@@ -63,7 +63,7 @@ fn run(queue: &Arc<Queue>, known: &mut Known) -> Result<(), Error> {
     Ok(())
 }
 
-fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), Error> {
+fn compare(queue: &Arc<Queue>, expected: &Expected) -> Result<(), Error> {
     pass_ms(1000);
     queue.end_due()?;
     for xid in queue.recover() {
@@ -85,11 +85,11 @@ fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), Error> {
         for text in taken {
             let before = last.insert(key_of(&text).to_owned(), text.clone());
             assert!(before.is_none_or(|before| before < text), "{text} is out of order");
-            assert!(known.there.contains(&text) || known.unsure.contains(&text), "{text} is back");
+            assert!(expected.there.contains(&text) || expected.unsure.contains(&text), "{text} is back");
             given.insert(text);
         }
     }
-    assert!(known.there.is_subset(&given), "lost: {:?}", known.there.difference(&given));
+    assert!(expected.there.is_subset(&given), "lost: {:?}", expected.there.difference(&given));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Engine, Error, Options, Origin, Published, Queue, Session, Source, Sync, Waited};
+use queue::{Engine, Error, Options, Origin, Published, Queue, Session, Source, Sync, WaitOutcome};
 
 use crate::support::{FOLDER, all, definition, ends, engine, fresh, options, poll, put, rows, session};
 
@@ -43,7 +43,7 @@ fn a_full_disk_is_told_and_passes() {
         put(&queue, "one");
         put(&queue, "two");
         let mut taker = session(1);
-        assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+        assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
         // A part of the batch fits, and is cut off again.
         disk.limit(used(&disk) + 20);
         is_full(queue.publish(&[b"too much"], None));
@@ -159,13 +159,13 @@ fn what_a_statement_adds_is_there_when_it_is_over_and_gone_when_it_fails() {
     let mut one = session(1);
     let mut two: Session = session(2);
     for keep in [true, false] {
-        one.publish_unsettled(&queue, &[b"a", b"b"]).unwrap();
-        one.publish_unsettled(&queue, &[b"c"]).unwrap();
+        one.publish_in_statement(&queue, &[b"a", b"b"]).unwrap();
+        one.publish_in_statement(&queue, &[b"c"]).unwrap();
         assert!(rows(&two, &queue).is_empty());
-        assert_eq!(two.wait(&[all(&queue)], &mut poll(9)).unwrap(), Waited::TimedOut);
+        assert_eq!(two.wait(&[all(&queue)], &mut poll(9)).unwrap(), WaitOutcome::TimedOut);
         two.end().unwrap();
-        one.settle(keep).unwrap();
-        assert!(!one.is_unsettled());
+        one.end_statement(keep).unwrap();
+        assert!(!one.has_statement_rows());
         let there: &[&str] = if keep { &["a", "b", "c"] } else { &[] };
         assert_eq!(rows(&two, &queue), there);
         assert_eq!(after(&disk, Unsynced::Drop), there);
@@ -173,15 +173,15 @@ fn what_a_statement_adds_is_there_when_it_is_over_and_gone_when_it_fails() {
         two.end().unwrap();
     }
     // The disk is full when the statement fails; its rows are gone all the same.
-    one.publish_unsettled(&queue, &[b"d"]).unwrap();
+    one.publish_in_statement(&queue, &[b"d"]).unwrap();
     disk.limit(0);
-    one.settle(false).unwrap();
+    one.end_statement(false).unwrap();
     assert!(rows(&two, &queue).is_empty());
     disk.limit(u64::MAX);
     put(&queue, "e");
     assert_eq!(after(&disk, Unsynced::Drop), ["e"]);
     // Its connection ends before the batch is settled.
-    one.publish_unsettled(&queue, &[b"f"]).unwrap();
+    one.publish_in_statement(&queue, &[b"f"]).unwrap();
     one.close().unwrap();
     assert_eq!(rows(&two, &queue), ["e"]);
 }
@@ -211,7 +211,7 @@ fn a_connection_that_ends_gives_its_rows_back_whatever_else_fails() {
     put(&queue, "row");
     let mut one = session(1);
     one.wait(&[all(&queue)], &mut poll(1)).unwrap();
-    one.publish_unsettled(&broken, &[b"added"]).unwrap();
+    one.publish_in_statement(&broken, &[b"added"]).unwrap();
     broken.fail("for this test");
     one.close().unwrap_err();
     assert_eq!((queue.status().waiting, queue.status().owned), (1, 0));

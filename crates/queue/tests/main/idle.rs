@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use disk::RealDisk;
-use queue::{Engine, Options, RowId, Sync, Waited};
+use queue::{Engine, Options, RowId, Sync, WaitOutcome};
 
 use crate::support::{all, definition, options, poll, session};
 
@@ -54,7 +54,7 @@ fn an_idle_queue_holds_no_file_open() {
     drop(cursor);
     until(&folder, <[PathBuf]>::is_empty);
     queue.publish(&[b"again"], None).unwrap();
-    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     one.end().unwrap();
 }
 
@@ -78,7 +78,7 @@ fn thousands_of_queues_hold_no_files() {
     until(&parent, <[PathBuf]>::is_empty);
     let mut one = session(1);
     for queue in &queues {
-        assert_eq!(one.wait(&[all(queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+        assert_eq!(one.wait(&[all(queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
         one.end().unwrap();
     }
     until(&parent, <[PathBuf]>::is_empty);
@@ -119,7 +119,7 @@ fn files_have_a_bound_and_those_used_longest_ago_are_closed() {
         }
         drop(cursor);
         assert_eq!(rows, if std::sync::Arc::ptr_eq(queue, &queues[0]) { 60 } else { 30 });
-        assert_eq!(one.wait(&[all(queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+        assert_eq!(one.wait(&[all(queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
         one.end().unwrap();
         bounded();
     }

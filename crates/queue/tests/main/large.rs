@@ -29,7 +29,7 @@ fn backlog(rows: u64, row: &[u8]) {
     let queue = engine.open(&folder).unwrap();
     let opened = started.elapsed();
     let mut one = session(1);
-    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), queue::Waited::Taken(0));
+    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), queue::WaitOutcome::Taken(0));
     let first = started.elapsed();
     let lazy = queue.status().memory;
     // Every list is read.
@@ -85,7 +85,7 @@ fn large_rows_keep_their_contents() {
     }
     assert!(queue.status().bytes > count * (4 << 20));
     for nth in 1..=count {
-        assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), queue::Waited::Taken(0));
+        assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), queue::WaitOutcome::Taken(0));
         let mut cursor = one.cursor(&queue);
         let (id, row) = cursor.advance().unwrap().unwrap();
         assert!(id == RowId(nth) && row == contents(nth), "{nth}");

@@ -7,7 +7,8 @@ use std::time::Duration;
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Definition, Engine, Error, LeasedRow, Mark, Options, Patience, Queue, RowId, Sync, Target, Token, Waited,
+    Definition, Engine, Error, LeasedRow, Options, Queue, RowId, Savepoint, Sync, Target, Token, WaitOptions,
+    WaitOutcome,
 };
 
 use crate::support::{
@@ -68,9 +69,9 @@ fn a_leased_row_is_nobodys_until_its_token_ends_it_or_gives_it_back() {
     session.wait(&[all(&queue)], &mut poll(1)).unwrap();
     let (waited, leased) = session.lease(&[all(&queue)], &mut poll(2), SECOND).unwrap();
     let mut leased = leased.unwrap();
-    assert_eq!(waited, Waited::Taken(0));
+    assert_eq!(waited, WaitOutcome::Taken(0));
     assert_eq!(leased.rows().iter().map(|leased| leased.row).collect::<Vec<_>>(), [RowId(2), RowId(3)]);
-    assert_eq!(session.held().unwrap().1, [RowId(1)], "what it owned stays its own");
+    assert_eq!(session.owned_rows().unwrap().1, [RowId(1)], "what it owned stays its own");
     assert_eq!(rows(&session, &queue), ["a"], "and it sees nothing else");
     let mut cursor = leased.cursor();
     assert_eq!(cursor.advance().unwrap().unwrap().1, b"b");
@@ -246,7 +247,10 @@ fn a_lease_wakes_waiters_when_it_is_over_and_not_before() {
         put(&queue, "a");
         let old = leased_from(all(&queue), 1, Duration::from_millis(40));
         let mut taker = session(2);
-        assert_eq!(taker.wait(&[only(&queue, "a")], &mut Patience::forever()).unwrap(), Waited::Taken(0));
+        assert_eq!(
+            taker.wait(&[only(&queue, "a")], &mut WaitOptions::forever()).unwrap(),
+            WaitOutcome::Taken(0)
+        );
         assert_eq!(queue.status().counters.wait_delayed, 1);
         taker.abort().unwrap();
         // A later deadline is not looked at first; an earlier one is.
@@ -254,7 +258,7 @@ fn a_lease_wakes_waiters_when_it_is_over_and_not_before() {
         assert!(late[0].token.number > old[0].token.number);
         put(&queue, "b");
         leased_from(all(&queue), 1, Duration::from_millis(40));
-        assert_eq!(taker.wait(&[all(&queue)], &mut Patience::forever()).unwrap(), Waited::Taken(0));
+        assert_eq!(taker.wait(&[all(&queue)], &mut WaitOptions::forever()).unwrap(), WaitOutcome::Taken(0));
         assert_eq!(rows(&taker, &queue), ["b"]);
     });
 }
@@ -273,7 +277,7 @@ fn nack_delay_wakes_waiter() {
         let leased = leased_from(all(&queue), 1, Duration::from_secs(3000));
         assert_eq!(queue.nack(&tokens(&leased), Some(Duration::from_millis(40)), "").unwrap(), 1);
         let mut taker = session(2);
-        assert_eq!(taker.wait(&[all(&queue)], &mut Patience::forever()).unwrap(), Waited::Taken(0));
+        assert_eq!(taker.wait(&[all(&queue)], &mut WaitOptions::forever()).unwrap(), WaitOutcome::Taken(0));
         assert_eq!(rows(&taker, &queue), ["a"]);
     });
 }
@@ -364,7 +368,7 @@ fn copied(engine: &Engine, old: &Arc<Queue>, during: impl FnOnce(), before_end: 
     let (copy, away) = (Path::new("/db/copy"), Path::new("/db/away"));
     engine.create(copy, &definition(Sync::Always)).unwrap();
     let new = engine.open(copy).unwrap();
-    old.hold_back().unwrap();
+    old.begin_copy().unwrap();
     let mut cursor = old.copy_cursor(true);
     while let Some((_, row)) = cursor.advance().unwrap() {
         new.publish(&[row], None).unwrap();
@@ -374,7 +378,7 @@ fn copied(engine: &Engine, old: &Arc<Queue>, during: impl FnOnce(), before_end: 
     before_end();
     engine.rename(Path::new(FOLDER), away).unwrap();
     old.replaced_by(&new, || engine.rename(copy, Path::new(FOLDER))).unwrap();
-    old.let_go();
+    old.end_copy();
     engine.remove(away).unwrap();
     new
 }
@@ -525,7 +529,7 @@ fn undo(undone: Undone, backoff: &str, passed: u64) -> (Arc<Queue>, Vec<Token>, 
         Undone::Rollback => transaction.rollback().unwrap(),
         Undone::Dropped => drop(transaction),
         Undone::Savepoint => {
-            transaction.roll_back_to(Mark::default()).unwrap();
+            transaction.roll_back_to(Savepoint::default()).unwrap();
             transaction.commit_one_phase().unwrap();
         }
         Undone::Prepared => transaction.prepare(&xid(1)).unwrap().rollback().unwrap(),

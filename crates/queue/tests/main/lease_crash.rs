@@ -16,7 +16,7 @@ use crate::support::{
 
 /// What clients know when the queue stops.
 #[derive(Clone, Default)]
-struct Known {
+struct Expected {
     /// Rows, and the tries that have failed or may have.
     rows: BTreeMap<RowId, u64>,
     /// Rows that are being published or ended: they may be there or not.
@@ -30,7 +30,7 @@ struct Known {
 struct Script {
     _engine: Engine,
     queue: Arc<Queue>,
-    known: Known,
+    expected: Expected,
 }
 
 fn start(disk: &FaultDisk) -> Engine {
@@ -40,11 +40,11 @@ fn start(disk: &FaultDisk) -> Engine {
 impl Script {
     fn publish(&mut self, first: u64, count: u64) -> Result<(), Error> {
         let rows: Vec<RowId> = (first..first + count).map(RowId).collect();
-        self.known.unsure.extend(&rows);
+        self.expected.unsure.extend(&rows);
         let text = "z".repeat(40);
         self.queue.publish(&vec![text.as_bytes(); rows.len()], None)?;
-        self.known.unsure.clear();
-        self.known.rows.extend(rows.into_iter().map(|row| (row, 0)));
+        self.expected.unsure.clear();
+        self.expected.rows.extend(rows.into_iter().map(|row| (row, 0)));
         Ok(())
     }
 
@@ -52,21 +52,21 @@ impl Script {
         let (_, leased) = session(1).lease(&[all(&self.queue)], &mut poll(count), Duration::from_secs(10))?;
         let leased = leased.map(|leased| leased.rows().to_vec()).unwrap_or_default();
         for leased in &leased {
-            assert!(leased.token.number > self.known.number);
-            assert!(leased.tries > self.known.rows[&leased.row]);
-            self.known.number = leased.token.number;
-            self.known.tokens.insert(leased.row, leased.token);
+            assert!(leased.token.number > self.expected.number);
+            assert!(leased.tries > self.expected.rows[&leased.row]);
+            self.expected.number = leased.token.number;
+            self.expected.tokens.insert(leased.row, leased.token);
         }
         Ok(leased)
     }
 
     fn ack(&mut self, leased: &[LeasedRow]) -> Result<(), Error> {
         let tokens: Vec<Token> = leased.iter().map(|leased| leased.token).collect();
-        self.known.unsure.extend(leased.iter().map(|leased| leased.row));
+        self.expected.unsure.extend(leased.iter().map(|leased| leased.row));
         assert_eq!(self.queue.ack(&tokens)?, leased.len() as u64);
-        self.known.unsure.clear();
+        self.expected.unsure.clear();
         leased.iter().for_each(|leased| {
-            self.known.rows.remove(&leased.row);
+            self.expected.rows.remove(&leased.row);
         });
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Script {
     fn nack(&mut self, leased: &[LeasedRow], delay: Duration) -> Result<(), Error> {
         let tokens: Vec<Token> = leased.iter().map(|leased| leased.token).collect();
         assert_eq!(self.queue.nack(&tokens, Some(delay), "")?, leased.len() as u64);
-        leased.iter().for_each(|leased| *self.known.rows.get_mut(&leased.row).unwrap() += 1);
+        leased.iter().for_each(|leased| *self.expected.rows.get_mut(&leased.row).unwrap() += 1);
         Ok(())
     }
 
@@ -107,35 +107,35 @@ impl Script {
         pass_ms(20_000);
         self.queue.end_due()?;
         let leased = self.lease(50)?;
-        assert_eq!(leased.len(), self.known.rows.len());
+        assert_eq!(leased.len(), self.expected.rows.len());
         Ok(())
     }
 }
 
-fn play(disk: &FaultDisk) -> (Option<Known>, Result<(), Error>) {
+fn play(disk: &FaultDisk) -> (Option<Expected>, Result<(), Error>) {
     let engine = start(disk);
     let folder = Path::new(FOLDER);
     let opened = engine.create(folder, &definition(Sync::Always)).and_then(|()| engine.open(folder));
     match opened {
         Err(error) => (None, Err(error)),
         Ok(queue) => {
-            let mut script = Script { _engine: engine, queue, known: Known::default() };
+            let mut script = Script { _engine: engine, queue, expected: Expected::default() };
             let result = script.run();
-            (Some(script.known), result)
+            (Some(script.expected), result)
         }
     }
 }
 
-fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), String> {
+fn compare(queue: &Arc<Queue>, expected: &Expected) -> Result<(), String> {
     // Whether leased, delayed or not: all come back in time.
     let status = queue.status();
     if status.leased + status.delayed != status.owned {
         return Err(format!("somebody owns rows without a lease: {status:?}"));
     }
     let waiting: Vec<RowId> = seen(&session(8), queue).into_iter().map(|(row, _)| row).collect();
-    for (row, token) in &known.tokens {
+    for (row, token) in &expected.tokens {
         let good = queue.extend(&[*token], Duration::from_secs(10)).map_err(|error| error.to_string())?;
-        let there = known.rows.contains_key(row) && !known.unsure.contains(row);
+        let there = expected.rows.contains_key(row) && !expected.unsure.contains(row);
         if good == 0 && there && !waiting.contains(row) && status.delayed == 0 {
             return Err(format!("nobody can end {row:?}"));
         }
@@ -148,17 +148,17 @@ fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), String> {
     let mut there: Vec<RowId> = Vec::new();
     for leased in leased {
         there.push(leased.row);
-        if leased.token.number <= known.number {
+        if leased.token.number <= expected.number {
             return Err(format!("number {} again", leased.token.number));
         }
-        let failed = known.rows.get(&leased.row).copied().unwrap_or(0);
+        let failed = expected.rows.get(&leased.row).copied().unwrap_or(0);
         // More: one that expired in the script, the one that the crash found, and this one.
         if leased.tries > failed + 3 {
             return Err(format!("{:?} has {} tries, and {failed} have failed", leased.row, leased.tries));
         }
     }
-    let lost = known.rows.keys().find(|row| !there.contains(row) && !known.unsure.contains(row));
-    let back = there.iter().find(|row| !known.rows.contains_key(row) && !known.unsure.contains(row));
+    let lost = expected.rows.keys().find(|row| !there.contains(row) && !expected.unsure.contains(row));
+    let back = there.iter().find(|row| !expected.rows.contains_key(row) && !expected.unsure.contains(row));
     match (lost, back) {
         (None, None) => Ok(()),
         other => Err(format!("lost or back: {other:?}")),
@@ -166,7 +166,7 @@ fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), String> {
 }
 
 /// Opens what the crash left, and stops that too at each sync.
-fn check(after: &FaultDisk, known: Option<&Known>) -> Result<(), String> {
+fn check(after: &FaultDisk, expected: Option<&Expected>) -> Result<(), String> {
     for sync in 0.. {
         let disk = after.after_crash(Unsynced::Keep);
         disk.stop_in(sync);
@@ -174,10 +174,10 @@ fn check(after: &FaultDisk, known: Option<&Known>) -> Result<(), String> {
         match engine.open(Path::new(FOLDER)) {
             Ok(queue) => {
                 disk.stop_in(u64::MAX / 2);
-                return known.map_or(Ok(()), |known| compare(&queue, known));
+                return expected.map_or(Ok(()), |expected| compare(&queue, expected));
             }
             Err(Error::Disk { .. }) if disk.is_stopped() => {}
-            Err(Error::Missing { .. }) if known.is_none() => return Ok(()),
+            Err(Error::Missing { .. }) if expected.is_none() => return Ok(()),
             Err(error) => return Err(format!("opening: {error}")),
         }
     }
@@ -191,9 +191,9 @@ fn wherever_it_stops_leases_lose_and_double_nothing() {
     assert!(calm.syncs() > 40, "{}", calm.syncs());
     for stop in 0..=calm.syncs() {
         let disk = FaultDisk::stopping_at(stop);
-        let (known, _) = play(&disk);
+        let (expected, _) = play(&disk);
         for unsynced in Unsynced::ALL {
-            check(&disk.after_crash(unsynced), known.as_ref())
+            check(&disk.after_crash(unsynced), expected.as_ref())
                 .unwrap_or_else(|what| panic!("stopped at sync {stop}, {unsynced:?}: {what}"));
         }
     }

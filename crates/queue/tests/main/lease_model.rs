@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disk::faults::FaultDisk;
-use queue::{Definition, Engine, Policy, Queue, RowId, Session, Sync, Target, Token, Waited};
+use queue::{Definition, Engine, Queue, RetryPolicy, RowId, Session, Sync, Target, Token, WaitOutcome};
 
 use crate::support::{
     DEAD, FOLDER, Random, all, definition, limited, only, pass_ms, poll, seen, session, timed,
@@ -21,11 +21,11 @@ enum Does {
     Wait,
     /// A session owns it.
     Owned,
-    Leased(u64),
+    LeasedRows(u64),
     Delayed(u64),
     /// Its lease is over, and it waits until then.
     Late(u64),
-    /// It has no tries left, and no place to go.
+    /// It has no tries left, and nowhere to go.
     Dead,
 }
 
@@ -45,10 +45,10 @@ struct Run {
     engine: Option<Engine>,
     queue: Arc<Queue>,
     taker: Session,
-    policy: Policy,
+    policy: RetryPolicy,
     dead: Option<Arc<Queue>>,
     /// The rows there, with their failed tries and reasons.
-    buried: Vec<(String, u64, String)>,
+    dead_lettered: Vec<(String, u64, String)>,
     rows: BTreeMap<u64, Row>,
     next: u64,
     now: u64,
@@ -70,18 +70,20 @@ impl Run {
         let sync = [Sync::Always, Sync::Interval, Sync::Never][usize::try_from(seed % 3).unwrap()];
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
         let policy = match seed / 3 % 4 {
-            0 => Policy::default(),
+            0 => RetryPolicy::default(),
             1 => limited(3, "0.05,2,0.3", false),
             buries => limited(buries, "0.04,1,0", true),
         };
         let of = |policy| Definition { policy, ..definition(sync) };
         engine.create(Path::new(FOLDER), &of(policy.clone())).unwrap();
-        engine.create(Path::new(DEAD), &of(Policy { noted: true, ..Policy::default() })).unwrap();
+        engine
+            .create(Path::new(DEAD), &of(RetryPolicy { shows_delivery_info: true, ..RetryPolicy::default() }))
+            .unwrap();
         drop(engine);
         let (engine, queue) = open(&disk);
-        let dead = policy.dead.as_ref().map(|dead| engine.open(dead).unwrap());
+        let dead = policy.dead_letter_folder.as_ref().map(|dead| engine.open(dead).unwrap());
         let (rows, tokens, random) = (BTreeMap::new(), Vec::new(), Random::new(seed));
-        let (engine, taker, buried) = (Some(engine), session(1), Vec::new());
+        let (engine, taker, dead_lettered) = (Some(engine), session(1), Vec::new());
         Run {
             disk,
             engine,
@@ -89,7 +91,7 @@ impl Run {
             taker,
             policy,
             dead,
-            buried,
+            dead_lettered,
             rows,
             next: 1,
             now: 0,
@@ -117,14 +119,14 @@ impl Run {
     }
 
     /// Moves rows that have no tries left.
-    fn bury(&mut self) {
-        self.queue.bury().unwrap();
+    fn move_dead_letters(&mut self) {
+        self.queue.move_dead_letters().unwrap();
         if self.dead.is_some() {
             let dead: Vec<u64> =
                 self.rows.iter().filter(|(_, row)| row.does == Does::Dead).map(|(id, _)| *id).collect();
             for id in dead {
                 let row = self.rows.remove(&id).unwrap();
-                self.buried.push((row.text, row.failed, row.why));
+                self.dead_lettered.push((row.text, row.failed, row.why));
             }
         }
     }
@@ -156,7 +158,7 @@ impl Run {
         let mut over = Vec::new();
         for (id, row) in &mut self.rows {
             match row.does {
-                Does::Leased(until) if until <= self.now => over.push(*id),
+                Does::LeasedRows(until) if until <= self.now => over.push(*id),
                 Does::Delayed(until) | Does::Late(until) if until <= self.now => row.does = Does::Wait,
                 _ => {}
             }
@@ -178,7 +180,7 @@ impl Run {
             assert_eq!(leased.tries, row.failed + 1);
             assert!(leased.token.number > self.last);
             self.last = leased.token.number;
-            (row.does, row.token) = (Does::Leased(self.now + length), Some(leased.token));
+            (row.does, row.token) = (Does::LeasedRows(self.now + length), Some(leased.token));
             self.tokens.push((leased.token, leased.row.0));
         }
     }
@@ -188,7 +190,7 @@ impl Run {
         let (target, class) = self.target();
         let expected = self.first(class, 2);
         let waited = self.taker.wait(&[target], &mut poll(2)).unwrap();
-        assert_eq!(waited == Waited::Taken(0), !expected.is_empty());
+        assert_eq!(waited == WaitOutcome::Taken(0), !expected.is_empty());
         for id in expected {
             self.rows.get_mut(&id).unwrap().does = Does::Owned;
         }
@@ -218,7 +220,7 @@ impl Run {
         self.queue.end_due().unwrap();
         self.end_due();
         let row = self.rows.get(&id).filter(|row| row.token == Some(token)).cloned();
-        let leased = row.as_ref().is_some_and(|row| matches!(row.does, Does::Leased(_)));
+        let leased = row.as_ref().is_some_and(|row| matches!(row.does, Does::LeasedRows(_)));
         let expired = row.as_ref().is_some_and(|row| matches!(row.does, Does::Wait | Does::Late(_)));
         let length = self.random.below(3) * 50;
         let span = Duration::from_millis(length);
@@ -243,7 +245,7 @@ impl Run {
         let Some(row) = self.rows.get_mut(&id) else { return };
         match what {
             0 => drop(self.rows.remove(&id)),
-            1 => row.does = Does::Leased(self.now + length),
+            1 => row.does = Does::LeasedRows(self.now + length),
             2 => {
                 row.token = None;
                 if keeps {
@@ -259,7 +261,7 @@ impl Run {
         self.dead = None;
         drop(self.engine.take());
         let (engine, queue) = open(&self.disk);
-        self.dead = self.policy.dead.as_ref().map(|dead| engine.open(dead).unwrap());
+        self.dead = self.policy.dead_letter_folder.as_ref().map(|dead| engine.open(dead).unwrap());
         (self.engine, self.queue) = (Some(engine), queue);
         self.rows.values_mut().filter(|row| row.does == Does::Owned).for_each(|row| row.does = Does::Wait);
     }
@@ -306,10 +308,10 @@ impl Run {
     fn check(&mut self) {
         self.queue.end_due().unwrap();
         self.end_due();
-        self.bury();
+        self.move_dead_letters();
         let count = |does: fn(Does) -> bool| self.rows.values().filter(|row| does(row.does)).count() as u64;
         let status = self.queue.status();
-        assert_eq!(status.leased, count(|does| matches!(does, Does::Leased(_))));
+        assert_eq!(status.leased, count(|does| matches!(does, Does::LeasedRows(_))));
         assert_eq!(status.delayed, count(|does| matches!(does, Does::Delayed(_) | Does::Late(_))));
         assert_eq!(status.dead, count(|does| does == Does::Dead));
         assert_eq!(status.owned, count(|does| does != Does::Wait));
@@ -320,11 +322,11 @@ impl Run {
         let (mut cursor, mut there) = (session(9).cursor(dead), Vec::new());
         while let Some((_, row)) = cursor.advance().unwrap() {
             let text = String::from_utf8(row.to_vec()).unwrap();
-            there.push((text, cursor.known().failed, cursor.known().why.to_string()));
+            there.push((text, cursor.delivery_info().failed, cursor.delivery_info().why.to_string()));
         }
         there.sort();
-        self.buried.sort();
-        assert_eq!(there, self.buried);
+        self.dead_lettered.sort();
+        assert_eq!(there, self.dead_lettered);
     }
 }
 
@@ -348,7 +350,7 @@ fn random_operations_with_leases_do_what_the_model_does() {
 #[should_panic(expected = "left == right")]
 fn the_model_rejects_a_lease_that_ends_early() {
     let mut run = Run::new(1);
-    while !run.rows.values().any(|row| matches!(row.does, Does::Leased(_))) {
+    while !run.rows.values().any(|row| matches!(row.does, Does::LeasedRows(_))) {
         run.step();
         run.check();
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::FaultDisk;
-use queue::{Engine, Origin, Published, Queue, RowId, Session, Source, Sync, Target, Waited};
+use queue::{Engine, Origin, Published, Queue, RowId, Session, Source, Sync, Target, WaitOutcome};
 
 use crate::support::{FOLDER, Random, all, definition, engine, only, poll, rows, seen, session};
 
@@ -112,9 +112,9 @@ impl Run {
             (!ids.is_empty()).then_some((at, ids))
         });
         match found {
-            None => assert_eq!(waited, Waited::TimedOut),
+            None => assert_eq!(waited, WaitOutcome::TimedOut),
             Some((at, ids)) => {
-                assert_eq!(waited, Waited::Taken(at));
+                assert_eq!(waited, WaitOutcome::Taken(at));
                 for id in ids {
                     self.model.rows.get_mut(&id).unwrap().1 = Some(number);
                 }

@@ -18,7 +18,7 @@ const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// When each row is due, as far as clients know when the queue stops.
 #[derive(Default)]
-struct Known {
+struct Expected {
     rows: BTreeMap<String, u64>,
     /// Rows that are being published or ended, or may be back because nobody waited for a sync.
     unsure: BTreeMap<String, u64>,
@@ -39,7 +39,7 @@ fn priority_of(text: &str) -> i64 {
     text.parse::<i64>().unwrap() * 5 % 3
 }
 
-fn run(queue: &Arc<Queue>, known: &mut Known, sync: Sync) -> Result<(), Error> {
+fn run(queue: &Arc<Queue>, expected: &mut Expected, sync: Sync) -> Result<(), Error> {
     for round in 0..6u64 {
         let row = |number: u64| {
             let due_ms = wall() + number * 7 % 4 * 2000;
@@ -49,7 +49,7 @@ fn run(queue: &Arc<Queue>, known: &mut Known, sync: Sync) -> Result<(), Error> {
         };
         let (bytes, rows): (Vec<_>, Vec<_>) = (0..4).map(row).unzip();
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-        known.unsure.extend(rows.clone());
+        expected.unsure.extend(rows.clone());
         if round % 2 == 0 {
             queue.publish(&bytes, None)?;
             queue.sync()?;
@@ -60,17 +60,17 @@ fn run(queue: &Arc<Queue>, known: &mut Known, sync: Sync) -> Result<(), Error> {
             queue.maintain()?;
             prepared.commit()?;
         }
-        known.unsure.retain(|text, _| !rows.iter().any(|(new, _)| new == text));
-        known.rows.extend(rows);
+        expected.unsure.retain(|text, _| !rows.iter().any(|(new, _)| new == text));
+        expected.rows.extend(rows);
         let mut taker = session(2);
         taker.wait(&[all(queue)], &mut poll(2))?;
         for text in texts(&taker, queue) {
-            let due_ms = known.rows.remove(&text).unwrap();
-            known.unsure.insert(text, due_ms);
+            let due_ms = expected.rows.remove(&text).unwrap();
+            expected.unsure.insert(text, due_ms);
         }
         taker.end()?;
         if sync == Sync::Always {
-            known.unsure.clear();
+            expected.unsure.clear();
         }
         pass_ms(2000);
         if round % 3 == 2 { queue.compact()? } else { queue.maintain()? }
@@ -78,7 +78,7 @@ fn run(queue: &Arc<Queue>, known: &mut Known, sync: Sync) -> Result<(), Error> {
     Ok(())
 }
 
-fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), String> {
+fn compare(queue: &Arc<Queue>, expected: &Expected) -> Result<(), String> {
     for _ in 0..5 {
         queue.end_due().map_err(|error| error.to_string())?;
         for xid in queue.recover() {
@@ -92,13 +92,13 @@ fn compare(queue: &Arc<Queue>, known: &Known) -> Result<(), String> {
             return Err(format!("{there:?} is not in order"));
         }
         for text in &there {
-            match known.rows.get(text).or(known.unsure.get(text)) {
+            match expected.rows.get(text).or(expected.unsure.get(text)) {
                 None => return Err(format!("{text} is back")),
                 Some(due_ms) if *due_ms > wall() => return Err(format!("{text} is too early")),
                 Some(_) => {}
             }
         }
-        let lost = known.rows.iter().find(|(text, due_ms)| **due_ms <= wall() && !there.contains(text));
+        let lost = expected.rows.iter().find(|(text, due_ms)| **due_ms <= wall() && !there.contains(text));
         if let Some((text, _)) = lost {
             return Err(format!("{text} is lost"));
         }
@@ -112,26 +112,28 @@ fn a_row_is_given_once_it_is_due_over_crashes() {
     for sync in [Sync::Always, Sync::Interval] {
         let play = |disk: &FaultDisk| {
             set_wall(BEGIN_MS);
-            let mut known = Known::default();
+            let mut expected = Expected::default();
             let opened = open(disk, Some(sync)).ok();
             opened.map(|(engine, queue)| {
-                run(&queue, &mut known, sync).ok();
+                run(&queue, &mut expected, sync).ok();
                 drop(engine);
-                known
+                expected
             })
         };
         let calm = FaultDisk::default();
         play(&calm).unwrap();
         for stop in 0..=calm.syncs() {
             let disk = FaultDisk::stopping_at(stop);
-            let known = play(&disk);
+            let expected = play(&disk);
             let now_ms = wall();
             for unsynced in Unsynced::ALL {
                 set_wall(now_ms);
                 let after = disk.after_crash(unsynced);
                 let failed = |what: String| panic!("{sync:?}, stopped at sync {stop}, {unsynced:?}: {what}");
-                match (open(&after, None), &known) {
-                    (Ok((_engine, queue)), Some(known)) => compare(&queue, known).unwrap_or_else(failed),
+                match (open(&after, None), &expected) {
+                    (Ok((_engine, queue)), Some(expected)) => {
+                        compare(&queue, expected).unwrap_or_else(failed)
+                    }
                     (Err(Error::Missing { .. }) | Ok(_), None) => {}
                     (Err(error), _) => failed(error.to_string()),
                 }

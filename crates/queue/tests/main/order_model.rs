@@ -1,12 +1,12 @@
 //! Random operations on queues whose rows say when they are due, which come first, which one after the other,
-//! which are doubles, or several of it, from seeds, against a model that is a map.
+//! which are left_out, or several of it, from seeds, against a model that is a map.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::FaultDisk;
-use queue::{Dedupe, Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, Waited};
+use queue::{Dedupe, Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, WaitOutcome};
 
 use crate::support::{
     FOLDER, Random, WHOLE, ordered, pass_ms, poll, prepared, session, set_wall, text_of, timed, wall,
@@ -62,9 +62,9 @@ struct Run {
     dedupe: Option<u64>,
     /// When each text came, if that matters.
     came: BTreeMap<String, u64>,
-    doubles: u64,
+    left_out: u64,
     /// Those before the queue was opened.
-    doubles_before: u64,
+    left_out_before: u64,
     sessions: Vec<Session>,
     rows: BTreeMap<u64, Row>,
     next: u64,
@@ -95,7 +95,7 @@ impl Run {
         let queue = engine.open(Path::new(FOLDER)).unwrap();
         let sessions = (0..SESSIONS).map(session).collect();
         let (rows, random, came) = (BTreeMap::new(), Random::new(seed), BTreeMap::new());
-        let (dedupe, doubles, doubles_before, next, xids, engine) = (for_ms, 0, 0, 1, 0, Some(engine));
+        let (dedupe, left_out, left_out_before, next, xids, engine) = (for_ms, 0, 0, 1, 0, Some(engine));
         Run {
             disk,
             engine,
@@ -103,8 +103,8 @@ impl Run {
             order,
             dedupe,
             came,
-            doubles,
-            doubles_before,
+            left_out,
+            left_out_before,
             sessions,
             rows,
             next,
@@ -168,14 +168,14 @@ impl Run {
         let recent = self.came.get(text).is_some_and(|came| wall() - came < for_ms);
         let is_double = if for_ms == 0 { waits } else { recent };
         if is_double {
-            self.doubles += 1;
+            self.left_out += 1;
         } else {
             self.came.insert(text.to_owned(), wall());
         }
         is_double
     }
 
-    /// The rows of somebody are seen, but for doubles.
+    /// The rows of somebody are seen, but for left_out.
     fn show(&mut self, who: Has) {
         let ids: Vec<u64> = self.rows.iter().filter(|(_, row)| row.has == who).map(|(id, _)| *id).collect();
         for id in ids {
@@ -201,29 +201,29 @@ impl Run {
         let (rows, bytes) = self.make(if unsettled { Has::Adder(number) } else { Has::Nobody });
         let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         if unsettled {
-            self.sessions[at].publish_unsettled(&self.queue, &bytes).unwrap();
+            self.sessions[at].publish_in_statement(&self.queue, &bytes).unwrap();
             self.add(rows);
             return;
         }
-        let before = self.doubles;
+        let before = self.left_out;
         for row in rows {
             if !self.is_double(&row.text) {
                 self.add(vec![row]);
             }
         }
-        assert_eq!(self.queue.publish_once(&bytes).unwrap(), self.doubles - before);
+        assert_eq!(self.queue.publish_once(&bytes).unwrap(), self.left_out - before);
     }
 
     /// A statement ends.
     fn settle(&mut self) {
         let ((number, at), keep) = (self.pick(), self.random.below(3) > 0);
-        let before = self.doubles;
+        let before = self.left_out;
         if keep {
             self.show(Has::Adder(number));
         } else {
             self.free(Has::Adder(number), false);
         }
-        assert_eq!(self.sessions[at].settle(keep).unwrap(), self.doubles - before);
+        assert_eq!(self.sessions[at].end_statement(keep).unwrap(), self.left_out - before);
     }
 
     fn free(&mut self, who: Has, keep: bool) {
@@ -263,7 +263,7 @@ impl Run {
         let in_turn = self.in_turn().into_iter();
         let matching = in_turn.filter(|(_, text)| class.is_none_or(|class| text.starts_with(class)));
         let taken: Vec<u64> = matching.map(|(id, _)| id).take(rows_max).collect();
-        assert_eq!(waited, if taken.is_empty() { Waited::TimedOut } else { Waited::Taken(0) });
+        assert_eq!(waited, if taken.is_empty() { WaitOutcome::TimedOut } else { WaitOutcome::Taken(0) });
         for id in taken {
             self.rows.get_mut(&id).unwrap().has = Has::Taker(number);
         }
@@ -300,14 +300,14 @@ impl Run {
         if self.dedupe.is_some() {
             // Else it would depend on the files which of their rows are known to have come.
             (0..SESSIONS).for_each(|number| self.free(Has::Adder(number), false));
-            self.sessions.iter_mut().for_each(|session| assert_eq!(session.settle(false).unwrap(), 0));
+            self.sessions.iter_mut().for_each(|session| assert_eq!(session.end_statement(false).unwrap(), 0));
         }
         self.sessions = (0..SESSIONS).map(session).collect();
         drop(self.engine.take());
         let engine = Engine::start(Arc::new(self.disk.clone()), timed(700)).unwrap();
         self.queue = engine.open(Path::new(FOLDER)).unwrap();
         self.engine = Some(engine);
-        self.doubles_before = self.doubles;
+        self.left_out_before = self.left_out;
         let gone = self.rows.values_mut().filter(|row| !matches!(row.has, Has::Prepared(_)));
         gone.for_each(|row| row.has = Has::Nobody);
     }
@@ -339,7 +339,7 @@ impl Run {
         self.queue.end_due().unwrap();
         let status = self.queue.status();
         assert_eq!(status.waiting, self.visible().count() as u64);
-        assert_eq!(status.counters.doubles, self.doubles - self.doubles_before);
+        assert_eq!(status.counters.left_out, self.left_out - self.left_out_before);
         assert_eq!(status.behind, status.waiting - self.in_turn().len() as u64);
         let later = self.rows.values().filter(|row| row.has == Has::Nobody && row.due_ms > wall());
         assert_eq!(status.delayed, later.count() as u64);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disk::faults::FaultDisk;
-use queue::{Engine, Error, Kind, Order, Patience, Queue, Session, Sync, Target, Waited};
+use queue::{Engine, Error, Kind, Order, Queue, Session, Sync, Target, WaitOptions, WaitOutcome};
 
 use crate::support::{
-    Begins, FOLDER, Ranked, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed,
+    Begins, FOLDER, TestQueue, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed,
     whole_row,
 };
 
@@ -27,59 +27,62 @@ fn take(taker: &mut Session, queue: &Arc<Queue>, rows_max: usize) -> Vec<String>
 
 #[test]
 fn the_lowest_number_comes_first_and_then_the_row_that_was_inserted_first() {
-    let mut place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    put(&place.queue, &[(Some(5), "f"), (None, "c"), (Some(-1), "b"), (Some(0), "d"), (Some(i64::MAX), "g")]);
-    put(&place.queue, &[(Some(i64::MIN), "a"), (Some(1), "e")]);
+    let mut opened = TestQueue::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    put(
+        &opened.queue,
+        &[(Some(5), "f"), (None, "c"), (Some(-1), "b"), (Some(0), "d"), (Some(i64::MAX), "g")],
+    );
+    put(&opened.queue, &[(Some(i64::MIN), "a"), (Some(1), "e")]);
     let order = ["a", "b", "c", "d", "e", "f", "g"];
     let mut taker = session(1);
-    assert_eq!(take(&mut taker, &place.queue, 9), order);
+    assert_eq!(take(&mut taker, &opened.queue, 9), order);
     taker.abort().unwrap();
     for text in order {
-        assert_eq!(take(&mut taker, &place.queue, 1), [text]);
+        assert_eq!(take(&mut taker, &opened.queue, 1), [text]);
         taker.abort().unwrap();
-        place.queue.maintain().unwrap();
-        place = place.reopened();
+        opened.queue.maintain().unwrap();
+        opened = opened.reopened();
         taker = session(1);
-        assert_eq!(take(&mut taker, &place.queue, 1), [text], "also when it came back, and after a restart");
+        assert_eq!(take(&mut taker, &opened.queue, 1), [text], "also when it came back, and after a restart");
         taker.end().unwrap();
     }
-    assert_eq!(place.queue.rows(), 0);
-    put(&place.queue, &[(Some(2), "y"), (Some(1), "x")]);
-    place.queue.truncate().unwrap();
-    put(&place.queue, &[(Some(2), "z"), (Some(1), "w")]);
-    assert_eq!(take(&mut taker, &place.queue, 9), ["w", "z"]);
+    assert_eq!(opened.queue.rows(), 0);
+    put(&opened.queue, &[(Some(2), "y"), (Some(1), "x")]);
+    opened.queue.truncate().unwrap();
+    put(&opened.queue, &[(Some(2), "z"), (Some(1), "w")]);
+    assert_eq!(take(&mut taker, &opened.queue, 9), ["w", "z"]);
 }
 
 #[test]
 fn numbers_without_a_sign_are_in_order() {
     let unsigned = (Kind::Integer { signed: false }, 8);
-    let place = Ranked::new(&ordered(Sync::Always, unsigned, PRIORITY));
+    let opened = TestQueue::new(&ordered(Sync::Always, unsigned, PRIORITY));
     let row = |number: u64, text| ordered_row((Some(&number.to_le_bytes()), 8), None, text);
-    place.queue.publish(&[&row(u64::MAX, "b"), &row(1 << 63, "c"), &row(7, "a")], None).unwrap();
+    opened.queue.publish(&[&row(u64::MAX, "b"), &row(1 << 63, "c"), &row(7, "a")], None).unwrap();
     assert_eq!(
-        take(&mut session(1), &place.queue, 9),
+        take(&mut session(1), &opened.queue, 9),
         ["a", "b", "c"],
         "beyond a signed number all are equal"
     );
     let other = ordered(Sync::Always, (Kind::Timestamp(0), 4), PRIORITY);
-    let error = place.engine.create(Path::new("/db/other"), &other).unwrap_err();
+    let error = opened.engine.create(Path::new("/db/other"), &other).unwrap_err();
     assert!(matches!(error, Error::Column { column: 0 }), "{error}");
 }
 
 #[test]
 fn priority_after_abort() {
-    let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    put(&place.queue, &[(Some(2), "c"), (Some(1), "a"), (Some(1), "b"), (Some(3), "d")]);
+    let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    put(&opened.queue, &[(Some(2), "c"), (Some(1), "a"), (Some(1), "b"), (Some(3), "d")]);
     let (mut one, mut two) = (session(1), session(2));
-    assert_eq!(take(&mut one, &place.queue, 2), ["a", "b"]);
-    assert_eq!(take(&mut two, &place.queue, 1), ["c"]);
+    assert_eq!(take(&mut one, &opened.queue, 2), ["a", "b"]);
+    assert_eq!(take(&mut two, &opened.queue, 1), ["c"]);
     one.abort().unwrap();
     two.close().unwrap();
-    assert_eq!(take(&mut one, &place.queue, 3), ["a", "b", "c"]);
+    assert_eq!(take(&mut one, &opened.queue, 3), ["a", "b", "c"]);
     one.abort().unwrap();
     // A lease that is given back, and one of which the work failed.
     let second = Duration::from_secs(1);
-    let (_, leased) = two.lease(&[all(&place.queue)], &mut poll(3), second).unwrap();
+    let (_, leased) = two.lease(&[all(&opened.queue)], &mut poll(3), second).unwrap();
     let mut leased = leased.unwrap();
     let mut cursor = leased.cursor();
     let mut shown = Vec::new();
@@ -89,31 +92,31 @@ fn priority_after_abort() {
     let rows: Vec<_> =
         leased.rows().iter().map(|leased| leased.row).zip(["a", "b", "c"].map(String::from)).collect();
     assert_eq!(shown, rows, "as its tokens are");
-    place.queue.release(&[leased.rows()[2].token, leased.rows()[0].token]).unwrap();
-    place.queue.nack(&[leased.rows()[1].token], None, "").unwrap();
+    opened.queue.release(&[leased.rows()[2].token, leased.rows()[0].token]).unwrap();
+    opened.queue.nack(&[leased.rows()[1].token], None, "").unwrap();
     for text in ["a", "b", "c", "d"] {
-        assert_eq!(take(&mut one, &place.queue, 1), [text]);
+        assert_eq!(take(&mut one, &opened.queue, 1), [text]);
     }
 }
 
 #[test]
 fn who_waits_is_given_the_rows_that_come_first() {
     ends(|| {
-        let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-        let queue = place.queue.clone();
+        let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+        let queue = opened.queue.clone();
         let waiter = std::thread::spawn({
             let queue = queue.clone();
             move || {
                 let mut taker = session(1);
-                let mut patience = Patience { rows_max: 2, ..Patience::forever() };
-                assert_eq!(taker.wait(&[all(&queue)], &mut patience).unwrap(), Waited::Taken(0));
+                let mut patience = WaitOptions { rows_max: 2, ..WaitOptions::forever() };
+                assert_eq!(taker.wait(&[all(&queue)], &mut patience).unwrap(), WaitOutcome::Taken(0));
                 texts(&taker, &queue)
             }
         });
         while queue.status().waiters == 0 {
             std::thread::yield_now();
         }
-        put(&place.queue, &[(Some(3), "c"), (Some(4), "d"), (Some(2), "b"), (Some(1), "a")]);
+        put(&opened.queue, &[(Some(3), "c"), (Some(4), "d"), (Some(2), "b"), (Some(1), "a")]);
         assert_eq!(waiter.join().unwrap(), ["a", "b"]);
         assert_eq!(queue.status().counters.handed_over, 2);
     });
@@ -121,45 +124,45 @@ fn who_waits_is_given_the_rows_that_come_first() {
 
 #[test]
 fn a_condition_finds_a_row_that_came_before_those_it_has_looked_at() {
-    let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    let target = Target { queue: place.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
+    let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    let target = Target { queue: opened.queue.clone(), filter: Some(Arc::new(Begins("x"))), reader: None };
     let mut taker = session(1);
     let mut take = |rows_max: usize| {
         taker.wait(std::slice::from_ref(&target), &mut poll(rows_max)).unwrap();
-        texts(&taker, &place.queue)
+        texts(&taker, &opened.queue)
     };
-    put(&place.queue, &[(Some(5), "x5"), (Some(6), "a"), (Some(7), "a"), (Some(8), "x8")]);
+    put(&opened.queue, &[(Some(5), "x5"), (Some(6), "a"), (Some(7), "a"), (Some(8), "x8")]);
     assert_eq!(take(1), ["x5"]);
     assert!(take(2) == ["x8"] && take(1).is_empty());
-    put(&place.queue, &[(Some(9), "x9"), (Some(3), "x3"), (Some(1), "a"), (Some(2), "x2")]);
+    put(&opened.queue, &[(Some(9), "x9"), (Some(3), "x3"), (Some(1), "a"), (Some(2), "x2")]);
     assert_eq!(take(2), ["x2", "x3"]);
     assert_eq!(take(2), ["x9"]);
     // More than are remembered.
     let many: Vec<(Option<i64>, &str)> = (0..5000).map(|number| (Some(-number), "a")).collect();
-    put(&place.queue, &many);
-    put(&place.queue, &[(Some(-2000), "x")]);
+    put(&opened.queue, &many);
+    put(&opened.queue, &[(Some(-2000), "x")]);
     assert_eq!(take(1), ["x"]);
 }
 
 #[test]
 fn many_rows_are_shown_in_the_order_in_which_they_were_taken() {
-    let place = Ranked::new(&ordered(Sync::Never, WHOLE, PRIORITY));
+    let opened = TestQueue::new(&ordered(Sync::Never, WHOLE, PRIORITY));
     let texts: Vec<String> = (0..300).map(|number| format!("{number:03}")).collect();
     let rows: Vec<(Option<i64>, &str)> =
         texts.iter().rev().map(|text| (text.parse().ok(), text.as_str())).collect();
-    rows.chunks(7).for_each(|rows| put(&place.queue, rows));
-    place.queue.maintain().unwrap();
-    let place = place.reopened();
-    assert_eq!(take(&mut session(1), &place.queue, 1000), texts);
+    rows.chunks(7).for_each(|rows| put(&opened.queue, rows));
+    opened.queue.maintain().unwrap();
+    let opened = opened.reopened();
+    assert_eq!(take(&mut session(1), &opened.queue, 1000), texts);
 }
 
 #[test]
 fn a_walk_does_not_end_with_the_row_that_was_inserted_last() {
-    let place = Ranked::new(&ordered(Sync::Never, WHOLE, PRIORITY));
+    let opened = TestQueue::new(&ordered(Sync::Never, WHOLE, PRIORITY));
     // The last of the first rows that the walk looks up at once.
     let order = (0..63).chain(64..100).chain([63]);
-    order.for_each(|priority| put(&place.queue, &[(Some(priority), "x")]));
-    assert_eq!(take(&mut session(1), &place.queue, 1000).len(), 100);
+    order.for_each(|priority| put(&opened.queue, &[(Some(priority), "x")]));
+    assert_eq!(take(&mut session(1), &opened.queue, 1000).len(), 100);
 }
 
 #[test]
@@ -181,12 +184,12 @@ fn rows_keep_their_priorities_when_most_of_their_segment_is_gone() {
 
 #[test]
 fn downgrade_refused() {
-    let place = Ranked::new(&ordered(Sync::Always, WHOLE, PRIORITY));
-    put(&place.queue, &[(Some(1), "x")]);
-    place.queue.maintain().unwrap();
-    drop((place.queue, place.engine));
-    let names = place.disk.names().into_iter().filter(|name| name.starts_with(FOLDER));
-    let files: Vec<Vec<u8>> = names.map(|name| place.disk.bytes(&name).unwrap()).collect();
+    let opened = TestQueue::new(&ordered(Sync::Always, WHOLE, PRIORITY));
+    put(&opened.queue, &[(Some(1), "x")]);
+    opened.queue.maintain().unwrap();
+    drop((opened.queue, opened.engine));
+    let names = opened.disk.names().into_iter().filter(|name| name.starts_with(FOLDER));
+    let files: Vec<Vec<u8>> = names.map(|name| opened.disk.bytes(&name).unwrap()).collect();
     let flags = files.iter().filter(|bytes| !bytes.is_empty()).map(|bytes| bytes[16..24].to_vec());
     assert!(flags.collect::<Vec<_>>().iter().all(|flags| *flags == 16u64.to_le_bytes()));
 }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use queue::{Ended, Engine, PreparedTransaction, RowId, Session, Sync};
+use queue::{Engine, PreparedTransaction, RetainedFilter, RowId, Session, Sync};
 
-use crate::support::{FOLDER, Random, Ranked, altered, kept, read, read_by, session, set_wall, timed, xid};
+use crate::support::{
+    FOLDER, Random, TestQueue, altered, kept, read, read_by, session, set_wall, timed, xid,
+};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 struct Model {
-    place: Option<Ranked>,
+    opened: Option<TestQueue>,
     sync: Sync,
     random: Random,
     /// The rows that are there, and which readers have not ended them.
@@ -22,8 +24,8 @@ struct Model {
 }
 
 impl Model {
-    fn place(&self) -> &Ranked {
-        self.place.as_ref().unwrap()
+    fn opened(&self) -> &TestQueue {
+        self.opened.as_ref().unwrap()
     }
 
     fn new_rows(&mut self) -> Vec<String> {
@@ -43,7 +45,7 @@ impl Model {
     }
 
     fn step(&mut self, nth: u64) {
-        let queue = self.place().queue.clone();
+        let queue = self.opened().queue.clone();
         match self.random.below(14) {
             0..3 => {
                 let new = self.new_rows();
@@ -80,16 +82,16 @@ impl Model {
             12 if self.prepared.is_none() => {
                 queue.sync().unwrap();
                 drop(queue);
-                let disk = self.place().disk.clone();
-                drop(self.place.take());
+                let disk = self.opened().disk.clone();
+                drop(self.opened.take());
                 let engine = Engine::start(std::sync::Arc::new(disk.clone()), timed(700)).unwrap();
                 let queue = engine.open(Path::new(FOLDER)).unwrap();
-                self.place = Some(Ranked { disk, engine, queue });
+                self.opened = Some(TestQueue { disk, engine, queue });
             }
             13 if self.prepared.is_none() && self.random.below(3) == 0 => {
                 let definition = read_by(self.sync, &NAMES);
-                let copy = altered(&self.place().engine, &queue, &definition).unwrap();
-                self.place.iter_mut().for_each(|place| place.queue = copy.clone());
+                let copy = altered(&self.opened().engine, &queue, &definition).unwrap();
+                self.opened.iter_mut().for_each(|opened| opened.queue = copy.clone());
             }
             _ => {}
         }
@@ -114,7 +116,7 @@ impl Model {
     /// Gives all that a reader has ended again, to it or to all.
     fn replay(&mut self) {
         let reader = self.random.below(4).checked_sub(1).map(|reader| usize::try_from(reader).unwrap());
-        let whole = Ended { rows: RowId(0)..RowId(u64::MAX), ..Ended::all() };
+        let whole = RetainedFilter { rows: RowId(0)..RowId(u64::MAX), ..RetainedFilter::all() };
         let mut expected = self.kept.len() as u64;
         for row in std::mem::take(&mut self.kept) {
             self.rows.insert(row, reader.map_or_else(|| (0..3).collect(), |reader| [reader].into()));
@@ -124,11 +126,11 @@ impl Model {
                 expected += u64::from(readers.insert(reader));
             }
         }
-        assert_eq!(self.place().queue.replay_to(reader, &whole).unwrap(), expected);
+        assert_eq!(self.opened().queue.replay_to(reader, &whole).unwrap(), expected);
     }
 
     fn check(&self) {
-        let queue = &self.place().queue;
+        let queue = &self.opened().queue;
         assert_eq!(
             queue.rows() + queue.status().kept,
             (self.rows.len() + self.kept.len()) as u64 + self.pending()
@@ -149,10 +151,10 @@ fn readers_are_given_what_the_model_gives() {
     for sync in [Sync::Always, Sync::Never] {
         for seed in 0..40 {
             set_wall(1_700_000_000_000);
-            let place = Some(Ranked::new(&read_by(sync, &NAMES)));
+            let opened = Some(TestQueue::new(&read_by(sync, &NAMES)));
             let (rows, kept) = (BTreeMap::new(), BTreeSet::new());
             let mut model =
-                Model { place, sync, random: Random::new(seed), rows, kept, prepared: None, next: 0 };
+                Model { opened, sync, random: Random::new(seed), rows, kept, prepared: None, next: 0 };
             for nth in 0..150 {
                 model.step(nth);
                 model.check();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Column, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Patience, Place,
-    Policy, Queue, RowId, Schema, Session, Status, Sync, Target, Xid,
+    Column, ColumnLayout, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Queue,
+    RetryPolicy, RowId, Schema, Session, Status, Sync, Target, WaitOptions, Xid,
 };
 
 /// Where the queue of a test lives.
@@ -95,17 +95,17 @@ pub(crate) fn timed(segment_bytes: u64) -> Options {
 
 /// A queue whose rows have a column of this kind, a whole number, and a text.
 pub(crate) fn ordered(sync: Sync, (kind, len): (Kind, u32), order: Order) -> Definition {
-    let column = |name: &str, kind, place, null_bit| Column {
+    let column = |name: &str, kind, layout, null_bit| Column {
         name: name.to_owned(),
         kind,
-        place,
+        layout,
         null_bit,
         members: Vec::new(),
     };
     let columns = vec![
-        column("first", kind, Place::Fixed(0, len), Some(0)),
-        column("second", WHOLE.0, Place::Fixed(len, WHOLE.1), Some(1)),
-        column("text", Kind::Text(0), Place::Variable(0), None),
+        column("first", kind, ColumnLayout::Fixed(0, len), Some(0)),
+        column("second", WHOLE.0, ColumnLayout::Fixed(len, WHOLE.1), Some(1)),
+        column("text", Kind::Text(0), ColumnLayout::Variable(0), None),
     ];
     let schema = Schema { null_bytes: 1, fixed_bytes: len + WHOLE.1, columns }.encode();
     Definition { schema, order, ..definition(sync) }
@@ -146,9 +146,14 @@ pub(crate) fn texts(session: &Session, queue: &Arc<Queue>) -> Vec<String> {
 pub(crate) const DEAD: &str = "/db/dead";
 
 /// A policy with so many tries and a backoff, which may send rows to [`DEAD`].
-pub(crate) fn limited(tries: u64, backoff: &str, buries: bool) -> Policy {
+pub(crate) fn limited(tries: u64, backoff: &str, buries: bool) -> RetryPolicy {
     let dead = buries.then(|| DEAD.into());
-    Policy { tries, backoff: backoff.parse().unwrap(), dead, noted: false }
+    RetryPolicy {
+        tries,
+        backoff: backoff.parse().unwrap(),
+        dead_letter_folder: dead,
+        shows_delivery_info: false,
+    }
 }
 
 /// The XID with this number.
@@ -205,8 +210,8 @@ pub(crate) fn only(queue: &Arc<Queue>, prefix: &str) -> Target {
     Target { queue: queue.clone(), filter: Some(Arc::new(Prefix(prefix.to_owned()))), reader: None }
 }
 
-pub(crate) fn poll(rows_max: usize) -> Patience<'static> {
-    Patience { rows_max, ..Patience::poll() }
+pub(crate) fn poll(rows_max: usize) -> WaitOptions<'static> {
+    WaitOptions { rows_max, ..WaitOptions::poll() }
 }
 
 /// Runs work that must come to an end.
@@ -265,27 +270,27 @@ pub(crate) fn states_of_cuts<T: PartialEq>(
 }
 
 /// An engine with a queue of rows that say when or before which others they are given.
-pub(crate) struct Ranked {
+pub(crate) struct TestQueue {
     pub(crate) disk: FaultDisk,
     pub(crate) engine: Engine,
     pub(crate) queue: Arc<Queue>,
 }
 
-impl Ranked {
-    pub(crate) fn new(definition: &Definition) -> Ranked {
+impl TestQueue {
+    pub(crate) fn new(definition: &Definition) -> TestQueue {
         let disk = FaultDisk::default();
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
         engine.create(Path::new(FOLDER), definition).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
-        Ranked { disk, engine, queue }
+        TestQueue { disk, engine, queue }
     }
 
-    pub(crate) fn reopened(self) -> Ranked {
-        let Ranked { disk, engine, queue } = self;
+    pub(crate) fn reopened(self) -> TestQueue {
+        let TestQueue { disk, engine, queue } = self;
         drop((queue, engine));
         let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
-        Ranked { disk, engine, queue }
+        TestQueue { disk, engine, queue }
     }
 }
 
@@ -329,7 +334,7 @@ pub(crate) fn altered(
     definition: &Definition,
 ) -> Result<Arc<Queue>, Error> {
     let (copy, away) = (Path::new("/db/copy"), Path::new("/db/away"));
-    queue.hold_back()?;
+    queue.begin_copy()?;
     engine.create(copy, definition).unwrap();
     let new = engine.open(copy).unwrap();
     let mut cursor = queue.copy_cursor(true);
@@ -339,7 +344,7 @@ pub(crate) fn altered(
     queue.copied_to(&new).unwrap();
     engine.rename(Path::new(FOLDER), away).unwrap();
     queue.replaced_by(&new, || engine.rename(copy, Path::new(FOLDER))).unwrap();
-    queue.let_go();
+    queue.end_copy();
     engine.remove(away).unwrap();
     Ok(new)
 }

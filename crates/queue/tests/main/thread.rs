@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use disk::{Disk, RealDisk};
-use queue::{Cursor, Engine, Options, Patience, Queue, RowId, Sync, Waited};
+use queue::{Cursor, Engine, Options, Queue, RowId, Sync, WaitOptions, WaitOutcome};
 
 use crate::support::{all, definition, only, options, poll, put, rows, session};
 
@@ -64,7 +64,7 @@ fn take_until_told(number: u64, queue: &Arc<Queue>, got: &Mutex<Vec<String>>) {
     let mut session = session(number);
     let mut aborted = false;
     loop {
-        assert_eq!(session.wait(&[all(queue)], &mut Patience::forever()).unwrap(), Waited::Taken(0));
+        assert_eq!(session.wait(&[all(queue)], &mut WaitOptions::forever()).unwrap(), WaitOutcome::Taken(0));
         let row = rows(&session, queue).remove(0);
         if row == "stop" {
             return session.end().unwrap();
@@ -88,7 +88,7 @@ fn a_queue_is_renamed_under_load() {
         let taker = scope.spawn(|| {
             let mut session = session(1);
             (0..600).for_each(|_| {
-                session.wait(&[all(&queue)], &mut Patience::forever()).unwrap();
+                session.wait(&[all(&queue)], &mut WaitOptions::forever()).unwrap();
                 assert_eq!(rows(&session, &queue).len(), 1);
             });
             session.end().unwrap();
@@ -112,7 +112,7 @@ fn waiters_are_served_in_the_order_they_came() {
             let (queue, send) = (&queue, send.clone());
             scope.spawn(move || {
                 let mut session = session(number);
-                session.wait(&[all(queue)], &mut Patience::forever()).unwrap();
+                session.wait(&[all(queue)], &mut WaitOptions::forever()).unwrap();
                 send.send((rows(&session, queue), number)).unwrap();
                 session.end().unwrap();
             });
@@ -137,13 +137,13 @@ fn a_waiter_takes_what_it_prefers_of_several_rows_that_come_together() {
         let waiter = scope.spawn(move || {
             let mut session = session(1);
             let classes = [only(waiting, "urgent"), only(waiting, "later")];
-            let waited = session.wait(&classes, &mut Patience::forever()).unwrap();
+            let waited = session.wait(&classes, &mut WaitOptions::forever()).unwrap();
             (waited, rows(&session, waiting))
         });
         until(|| queue.status().waiters == 1);
         queue.publish(&[b"other"], None).unwrap();
         queue.publish(&[b"later 1", b"urgent 2", b"urgent 3"], None).unwrap();
-        assert_eq!(waiter.join().unwrap(), (Waited::Taken(0), vec!["urgent 2".to_owned()]));
+        assert_eq!(waiter.join().unwrap(), (WaitOutcome::Taken(0), vec!["urgent 2".to_owned()]));
     });
 }
 
@@ -152,19 +152,19 @@ fn a_wait_ends_by_its_time_by_an_interrupt_and_by_a_dead_client() {
     let (_parent, _engine, queue) = real(Sync::Never, 1 << 20);
     let target = [all(&queue)];
     let mut one = session(1);
-    let mut short = Patience { timeout: Some(Duration::from_millis(20)), ..poll(1) };
+    let mut short = WaitOptions { timeout: Some(Duration::from_millis(20)), ..poll(1) };
     let started = Instant::now();
-    assert_eq!(one.wait(&target, &mut short).unwrap(), Waited::TimedOut);
+    assert_eq!(one.wait(&target, &mut short).unwrap(), WaitOutcome::TimedOut);
     assert!(started.elapsed() >= Duration::from_millis(20));
     assert!(one.is_owner());
 
     let interrupter = one.interrupter();
     interrupter.interrupt();
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| one.wait(&target, &mut Patience::forever()));
+        let waiter = scope.spawn(|| one.wait(&target, &mut WaitOptions::forever()));
         until(|| queue.status().waiters == 1);
         interrupter.interrupt();
-        assert_eq!(waiter.join().unwrap().unwrap(), Waited::Interrupted);
+        assert_eq!(waiter.join().unwrap().unwrap(), WaitOutcome::Interrupted);
     });
     assert!(!one.is_owner());
     assert_eq!(queue.status().waiters, 0);
@@ -173,16 +173,16 @@ fn a_wait_ends_by_its_time_by_an_interrupt_and_by_a_dead_client() {
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let mut ask = || alive.load(Ordering::Relaxed);
-            let mut patience = Patience {
+            let mut patience = WaitOptions {
                 alive: Some(&mut ask),
                 alive_every: Some(Duration::from_millis(2)),
-                ..Patience::forever()
+                ..WaitOptions::forever()
             };
             one.wait(&target, &mut patience)
         });
         until(|| queue.status().waiters == 1);
         alive.store(false, Ordering::Relaxed);
-        assert_eq!(waiter.join().unwrap().unwrap(), Waited::Interrupted);
+        assert_eq!(waiter.join().unwrap().unwrap(), WaitOutcome::Interrupted);
     });
     put(&queue, "still here");
     assert_eq!(queue.status().waiting, 1, "a dead client is given nothing");
@@ -198,7 +198,7 @@ fn what_comes_back_is_handed_to_who_waits() {
         let waiting = &queue;
         let waiter = scope.spawn(move || {
             let mut two = session(2);
-            two.wait(&[only(waiting, "y"), only(waiting, "x")], &mut Patience::forever()).unwrap();
+            two.wait(&[only(waiting, "y"), only(waiting, "x")], &mut WaitOptions::forever()).unwrap();
             rows(&two, waiting)
         });
         until(|| queue.status().waiters == 1);
@@ -216,7 +216,7 @@ fn a_waiter_of_an_emptied_queue_gets_what_comes_then() {
         let waiting = &queue;
         let waiter = scope.spawn(move || {
             let mut two = session(2);
-            two.wait(&[all(waiting)], &mut Patience::forever()).unwrap();
+            two.wait(&[all(waiting)], &mut WaitOptions::forever()).unwrap();
             rows(&two, waiting)
         });
         until(|| queue.status().waiters == 1);

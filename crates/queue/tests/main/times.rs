@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use queue::{Definition, Histogram, Order, Published, Queue, Sync, Waited};
+use queue::{Definition, Histogram, Order, Published, Queue, Sync, WaitOutcome};
 
 use crate::support::{
-    Ranked, WHOLE, all, definition, limited, ordered, pass_ms, poll, session, set_wall, transactional, wall,
-    whole_row, xid,
+    TestQueue, WHOLE, all, definition, limited, ordered, pass_ms, poll, session, set_wall, transactional,
+    wall, whole_row, xid,
 };
 
 /// The histogram of these spans.
@@ -25,51 +25,51 @@ fn are(queue: &Queue, waited: &[usize], worked: &[usize]) {
 #[test]
 fn rows_count_when_they_are_given_and_when_they_are_ended() {
     for sync in [Sync::Always, Sync::Never] {
-        let mut place = Ranked::new(&definition(sync));
-        place.queue.publish(&[b"old"], None).unwrap();
+        let mut opened = TestQueue::new(&definition(sync));
+        opened.queue.publish(&[b"old"], None).unwrap();
         pass_ms(50);
-        place.queue.publish(&[b"new", b"newer"], None).unwrap();
+        opened.queue.publish(&[b"new", b"newer"], None).unwrap();
         pass_ms(5);
         let mut taker = session(1);
-        assert_eq!(taker.wait(&[all(&place.queue)], &mut poll(2)).unwrap(), Waited::Taken(0));
-        are(&place.queue, &[2, 1], &[]);
+        assert_eq!(taker.wait(&[all(&opened.queue)], &mut poll(2)).unwrap(), WaitOutcome::Taken(0));
+        are(&opened.queue, &[2, 1], &[]);
         pass_ms(2000);
         taker.abort().unwrap();
-        are(&place.queue, &[2, 1], &[]);
-        taker.wait(&[all(&place.queue)], &mut poll(2)).unwrap();
+        are(&opened.queue, &[2, 1], &[]);
+        taker.wait(&[all(&opened.queue)], &mut poll(2)).unwrap();
         pass_ms(500);
         taker.end().unwrap();
-        are(&place.queue, &[2, 1, 4, 4], &[3, 3]);
+        are(&opened.queue, &[2, 1, 4, 4], &[3, 3]);
         // A DELETE ends no work.
-        let Published::New(first) = place.queue.publish(&[b"deleted"], None).unwrap() else { panic!() };
-        taker.delete(&place.queue, &[first]).unwrap();
-        are(&place.queue, &[2, 1, 4, 4], &[3, 3]);
+        let Published::New(first) = opened.queue.publish(&[b"deleted"], None).unwrap() else { panic!() };
+        taker.delete(&opened.queue, &[first]).unwrap();
+        are(&opened.queue, &[2, 1, 4, 4], &[3, 3]);
         // Nor does a lease that ends by itself.
         let lease = Duration::from_secs(60);
-        let (_, leased) = taker.lease(&[all(&place.queue)], &mut poll(1), lease).unwrap();
+        let (_, leased) = taker.lease(&[all(&opened.queue)], &mut poll(1), lease).unwrap();
         pass_ms(5);
-        place.queue.extend(&[leased.unwrap().rows()[0].token], lease).unwrap();
+        opened.queue.extend(&[leased.unwrap().rows()[0].token], lease).unwrap();
         pass_ms(70_000);
-        place.queue.end_due().unwrap();
-        are(&place.queue, &[2, 1, 4, 4, 4], &[3, 3]);
+        opened.queue.end_due().unwrap();
+        are(&opened.queue, &[2, 1, 4, 4, 4], &[3, 3]);
 
         // Numbers begin anew.
-        place.queue.truncate().unwrap();
-        place.queue.publish(&[b"one", b"two", b"three"], None).unwrap();
-        taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
-        are(&place.queue, &[2, 1, 4, 4, 4, 0], &[3, 3]);
+        opened.queue.truncate().unwrap();
+        opened.queue.publish(&[b"one", b"two", b"three"], None).unwrap();
+        taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
+        are(&opened.queue, &[2, 1, 4, 4, 4, 0], &[3, 3]);
         // What came before the queue was opened is not known.
         drop(taker);
-        place = place.reopened();
+        opened = opened.reopened();
         pass_ms(5);
-        place.queue.publish(&[b"four"], None).unwrap();
+        opened.queue.publish(&[b"four"], None).unwrap();
         let mut taker = session(1);
-        while taker.wait(&[all(&place.queue)], &mut poll(9)).unwrap() != Waited::TimedOut {
+        while taker.wait(&[all(&opened.queue)], &mut poll(9)).unwrap() != WaitOutcome::TimedOut {
             pass_ms(20);
             taker.end().unwrap();
         }
-        let worked = place.queue.status().counters.worked.0[2];
-        assert_eq!(place.queue.status().counters.waited, of(&[0]));
+        let worked = opened.queue.status().counters.worked.0[2];
+        assert_eq!(opened.queue.status().counters.waited, of(&[0]));
         assert!(worked >= 3, "{worked}");
     }
 }
@@ -78,46 +78,46 @@ fn rows_count_when_they_are_given_and_when_they_are_ended() {
 fn a_row_that_came_later_waits_since_then() {
     set_wall(1_700_000_000_000);
     let order = Order { due: Some(0), priority: None, fifo: None };
-    let place = Ranked::new(&Definition {
+    let opened = TestQueue::new(&Definition {
         policy: limited(9, "5,1,0", false),
         ..ordered(Sync::Always, WHOLE, order)
     });
     let due = i64::try_from(wall() / 1000).unwrap() + 60;
-    place.queue.publish(&[&whole_row(Some(due), None, "late")], None).unwrap();
+    opened.queue.publish(&[&whole_row(Some(due), None, "late")], None).unwrap();
     pass_ms(60_000);
-    place.queue.end_due().unwrap();
+    opened.queue.end_due().unwrap();
     pass_ms(5);
     let (mut taker, lease) = (session(1), Duration::from_secs(60));
-    let (_, leased) = taker.lease(&[all(&place.queue)], &mut poll(1), lease).unwrap();
-    are(&place.queue, &[1], &[]);
+    let (_, leased) = taker.lease(&[all(&opened.queue)], &mut poll(1), lease).unwrap();
+    are(&opened.queue, &[1], &[]);
     // The work fails, and the row waits for its next try.
-    place.queue.nack(&[leased.unwrap().rows()[0].token], None, "").unwrap();
+    opened.queue.nack(&[leased.unwrap().rows()[0].token], None, "").unwrap();
     pass_ms(5000);
-    place.queue.end_due().unwrap();
+    opened.queue.end_due().unwrap();
     pass_ms(50);
-    taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
-    are(&place.queue, &[1, 2], &[]);
+    taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
+    are(&opened.queue, &[1, 2], &[]);
     // It comes back at once, and goes on to wait.
     taker.abort().unwrap();
     pass_ms(5);
-    taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+    taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
     taker.end().unwrap();
-    are(&place.queue, &[1, 2, 2], &[0]);
+    are(&opened.queue, &[1, 2, 2], &[0]);
 }
 
 #[test]
 fn a_transaction_that_is_prepared_keeps_the_time() {
     for commits in [true, false] {
-        let place = Ranked::new(&transactional(Sync::Always));
-        place.queue.publish(&[b"row"], None).unwrap();
+        let opened = TestQueue::new(&transactional(Sync::Always));
+        opened.queue.publish(&[b"row"], None).unwrap();
         let mut taker = session(1);
-        let mut transaction = taker.begin(&place.queue).unwrap();
-        taker.wait(&[all(&place.queue)], &mut poll(1)).unwrap();
+        let mut transaction = taker.begin(&opened.queue).unwrap();
+        taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
         assert!(taker.end_within(&mut transaction));
         pass_ms(5);
         let prepared = transaction.prepare(&xid(1)).unwrap();
         pass_ms(500);
         if commits { prepared.commit() } else { prepared.rollback() }.unwrap();
-        are(&place.queue, &[0], if commits { &[3] } else { &[] });
+        are(&opened.queue, &[0], if commits { &[3] } else { &[] });
     }
 }

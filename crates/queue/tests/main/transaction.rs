@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Engine, Error, Options, PUBLISH_BYTES_MAX, Patience, Queue, RowId, Session, Sync, Transaction, Waited,
+    Engine, Error, Options, PUBLISH_BYTES_MAX, Queue, RowId, Session, Sync, Transaction, WaitOptions,
+    WaitOutcome,
 };
 
 use crate::support::{
@@ -25,14 +26,14 @@ fn queue() -> (FaultDisk, Engine, Arc<Queue>) {
 fn taken(queue: &Arc<Queue>, number: u64, count: usize) -> (Session, Transaction) {
     let mut taker = session(number);
     let mut transaction = taker.begin(queue).unwrap();
-    assert_eq!(taker.wait(&[all(queue)], &mut poll(count)).unwrap(), Waited::Taken(0));
+    assert_eq!(taker.wait(&[all(queue)], &mut poll(count)).unwrap(), WaitOutcome::Taken(0));
     assert!(taker.end_within(&mut transaction));
     assert!(!taker.is_owner());
     (taker, transaction)
 }
 
 /// What somebody else gets.
-fn given(queue: &Arc<Queue>, prefix: &str) -> Waited {
+fn given(queue: &Arc<Queue>, prefix: &str) -> WaitOutcome {
     let mut other = session(77);
     let waited = other.wait(&[only(queue, prefix)], &mut poll(1)).unwrap();
     other.abort().unwrap();
@@ -50,7 +51,7 @@ fn what_is_added_is_seen_at_commit_and_not_before() {
     let mut transaction = writer.begin(&queue).unwrap();
     transaction.publish(&[b"one", b"two"]).unwrap();
     assert_eq!(queue.rows(), 0);
-    assert_eq!(writer.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::TimedOut, "not even its own");
+    assert_eq!(writer.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::TimedOut, "not even its own");
     let batches = queue.status().counters.batches;
     transaction.commit_one_phase().unwrap();
     assert_eq!(queue.status().counters.batches, batches + 1);
@@ -68,7 +69,7 @@ fn a_taker_is_woken_by_commit_and_not_by_prepare() {
                 let mut taker = session(2);
                 let target = all(&queue);
                 let waiter = scope.spawn(move || {
-                    let waited = taker.wait(&[target], &mut Patience::forever()).unwrap();
+                    let waited = taker.wait(&[target], &mut WaitOptions::forever()).unwrap();
                     taker.end().unwrap();
                     waited
                 });
@@ -82,7 +83,7 @@ fn a_taker_is_woken_by_commit_and_not_by_prepare() {
                 } else {
                     transaction.commit_one_phase().unwrap();
                 }
-                assert_eq!(waiter.join().unwrap(), Waited::Taken(0));
+                assert_eq!(waiter.join().unwrap(), WaitOutcome::Taken(0));
             });
         }
     });
@@ -114,9 +115,9 @@ fn a_savepoint_undoes_what_came_after_it() {
     ["a", "b", "c"].iter().for_each(|row| put(&queue, row));
     let (mut taker, mut transaction) = taken(&queue, 1, 1);
     transaction.publish(&[b"before"]).unwrap();
-    let mark = transaction.mark();
+    let mark = transaction.savepoint();
     transaction.publish(&[b"after"]).unwrap();
-    assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     assert!(taker.end_within(&mut transaction));
     assert_eq!(waiting(&queue), ["c"]);
     transaction.roll_back_to(mark).unwrap();
@@ -131,15 +132,15 @@ fn rows_are_deleted_within_a_transaction() {
     let (_disk, _engine, queue) = queue();
     ["a", "b", "c", "d"].iter().for_each(|row| put(&queue, row));
     let mut other = session(2);
-    assert_eq!(other.wait(&[only(&queue, "d")], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(other.wait(&[only(&queue, "d")], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     let mut taker = session(1);
     let mut transaction = taker.begin(&queue).unwrap();
-    assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     let ids: Vec<RowId> = [4, 1, 2, 2, 9].map(RowId).into();
     assert_eq!(taker.delete_within(&mut transaction, &ids).unwrap(), 2, "d is another's");
     assert_eq!(taker.delete_within(&mut transaction, &ids).unwrap(), 0);
     assert_eq!(waiting(&queue), ["c"]);
-    assert_eq!(taker.held().unwrap().1, [], "the session no longer owns what it deleted");
+    assert_eq!(taker.owned_rows().unwrap().1, [], "the session no longer owns what it deleted");
     transaction.rollback().unwrap();
     assert_eq!(waiting(&queue), ["a", "b", "c"]);
     let mut transaction = taker.begin(&queue).unwrap();
@@ -160,7 +161,7 @@ fn a_prepared_transaction_keeps_its_rows_until_it_is_decided() {
         taker.close().unwrap();
         assert_eq!(waiting(&queue), ["c", "z"]);
         // The condition passes them while they are owned.
-        assert_eq!([given(&queue, "a"), given(&queue, "x")], [Waited::TimedOut; 2]);
+        assert_eq!([given(&queue, "a"), given(&queue, "x")], [WaitOutcome::TimedOut; 2]);
         assert_eq!(session(1).delete(&queue, &[RowId(1), RowId(4)]).unwrap(), 0);
         assert!(queue.owned().iter().all(|(_, ownership)| ownership.owner.is_transaction()));
         assert_eq!((prepared(&queue), queue.status().owned), (vec![1], 4));
@@ -169,11 +170,11 @@ fn a_prepared_transaction_keeps_its_rows_until_it_is_decided() {
         if commit {
             decided.commit().unwrap();
             assert_eq!(waiting(&queue), ["c", "x", "y", "z"]);
-            assert_eq!(given(&queue, "x"), Waited::Taken(0));
+            assert_eq!(given(&queue, "x"), WaitOutcome::Taken(0));
         } else {
             decided.rollback().unwrap();
             assert_eq!(waiting(&queue), ["a", "b", "c", "z"]);
-            assert_eq!(given(&queue, "a"), Waited::Taken(0));
+            assert_eq!(given(&queue, "a"), WaitOutcome::Taken(0));
         }
         assert_eq!((prepared(&queue), queue.status().owned), (vec![], 0));
         assert!(matches!(decided.commit(), Err(Error::UnknownTransaction)));
@@ -261,7 +262,7 @@ fn a_transaction_ends_only_rows_of_its_queue() {
     let other = engine.open(other).unwrap();
     put(&other, "elsewhere");
     let mut taker = session(1);
-    assert_eq!(taker.wait(&[all(&other)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(taker.wait(&[all(&other)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     let mut transaction = taker.begin(&queue).unwrap();
     assert!(!taker.end_within(&mut transaction));
     assert!(taker.is_owner() && transaction.is_empty());
@@ -273,7 +274,7 @@ fn a_transaction_is_as_large_as_a_statement() {
     let mut transaction = session(1).begin(&queue).unwrap();
     let half = vec![0; PUBLISH_BYTES_MAX / 2 - 64];
     transaction.publish(&[&half]).unwrap();
-    let mark = transaction.mark();
+    let mark = transaction.savepoint();
     transaction.publish(&[&half]).unwrap();
     assert!(matches!(transaction.publish(&[&[0; 128]]), Err(Error::TooLarge { .. })));
     transaction.roll_back_to(mark).unwrap();
@@ -285,13 +286,13 @@ fn a_queue_with_prepared_transactions_is_not_emptied_dropped_or_copied() {
     let (_disk, engine, queue) = queue();
     put(&queue, "a");
     let (_taker, transaction) = taken(&queue, 1, 1);
-    queue.hold_back().unwrap();
+    queue.begin_copy().unwrap();
     let while_copied = session(2).begin(&queue).unwrap();
     assert!(matches!(while_copied.prepare(&xid(3)), Err(Error::Copied)));
-    queue.let_go();
+    queue.end_copy();
     let refused = || {
         assert!(matches!(queue.truncate(), Err(Error::Prepared { transactions: 1 })));
-        assert!(matches!(queue.hold_back(), Err(Error::Prepared { transactions: 1 })));
+        assert!(matches!(queue.begin_copy(), Err(Error::Prepared { transactions: 1 })));
         assert!(matches!(engine.remove(Path::new(FOLDER)), Err(Error::Prepared { transactions: 1 })));
     };
     let preparing = transaction.begin_prepare(&xid(1)).unwrap();
@@ -328,7 +329,7 @@ fn rows_of_an_emptied_queue_are_not_ended() {
     let (mut taker, mut transaction) = taken(&queue, 1, 2);
     queue.truncate().unwrap();
     ["first", "second"].iter().for_each(|row| put(&queue, row));
-    assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), WaitOutcome::Taken(0));
     assert!(taker.end_within(&mut transaction));
     transaction.commit_one_phase().unwrap();
     assert_eq!(waiting(&queue), ["second"]);

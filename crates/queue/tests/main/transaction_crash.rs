@@ -21,13 +21,13 @@ type Rows = BTreeMap<RowId, String>;
 
 /// What a queue holds after a crash, when no connection owns rows any more.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Held {
+struct OwnedState {
     waiting: Rows,
     /// What each prepared transaction adds and what it ends.
     prepared: BTreeMap<u64, (Rows, Rows)>,
 }
 
-impl Held {
+impl OwnedState {
     fn decide(&mut self, number: u64, commit: bool) {
         let (added, ended) = self.prepared.remove(&number).unwrap();
         self.waiting.extend(if commit { added } else { ended });
@@ -40,7 +40,7 @@ struct Script {
     queue: Arc<Queue>,
     taker: Session,
     prepared: BTreeMap<u64, PreparedTransaction>,
-    states: Vec<Held>,
+    states: Vec<OwnedState>,
     /// The first state that a crash may leave: what came before is known to be durable.
     durable: usize,
     next: u64,
@@ -52,19 +52,19 @@ impl Script {
         let engine = Engine::start(Arc::new(disk.clone()), options(segment_bytes)).unwrap();
         engine.create(Path::new(FOLDER), &transactional(sync))?;
         let queue = engine.open(Path::new(FOLDER))?;
-        let (states, always) = (vec![Held::default()], sync == Sync::Always);
+        let (states, always) = (vec![OwnedState::default()], sync == Sync::Always);
         let (taker, prepared) = (session(1), BTreeMap::new());
         Ok(Script { _engine: engine, queue, taker, prepared, states, durable: 0, next: 1, always })
     }
 
-    fn now(&self) -> &Held {
+    fn now(&self) -> &OwnedState {
         self.states.last().unwrap()
     }
 
     /// Does something that leads to a state; `synced` when it is durable afterwards in every mode.
     fn change(
         &mut self,
-        state: Held,
+        state: OwnedState,
         synced: bool,
         what: impl FnOnce(&Queue) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -97,7 +97,7 @@ impl Script {
         let mut ended = Rows::new();
         if take > 0 {
             self.taker.wait(&[all(&queue)], &mut poll(take))?;
-            for id in self.taker.held().map(|(_, rows)| rows.to_vec()).unwrap_or_default() {
+            for id in self.taker.owned_rows().map(|(_, rows)| rows.to_vec()).unwrap_or_default() {
                 ended.extend(state.waiting.remove_entry(&id));
             }
             assert!(self.taker.end_within(&mut transaction));
@@ -193,12 +193,12 @@ fn open(disk: &FaultDisk) -> Result<(Engine, Arc<Queue>), Error> {
 }
 
 /// The queue must be in one of these states, stay in it, and be able to decide what is prepared either way.
-fn compare(disk: &FaultDisk, states: &[Held]) -> Result<(), String> {
+fn compare(disk: &FaultDisk, states: &[OwnedState]) -> Result<(), String> {
     let told = |error: Error| error.to_string();
     let (engine, queue) = open(disk).map_err(told)?;
     let (waiting, numbers) = found(&queue);
-    let fits = |held: &&Held| held.waiting == waiting && held.prepared.keys().eq(&numbers);
-    let fitting: Vec<&Held> = states.iter().filter(fits).collect();
+    let fits = |held: &&OwnedState| held.waiting == waiting && held.prepared.keys().eq(&numbers);
+    let fitting: Vec<&OwnedState> = states.iter().filter(fits).collect();
     if fitting.is_empty() {
         return Err(format!("found {waiting:?} and {numbers:?}, which is none of {states:#?}"));
     }
@@ -231,9 +231,9 @@ fn compare(disk: &FaultDisk, states: &[Held]) -> Result<(), String> {
     Ok(())
 }
 
-fn play(disk: &FaultDisk, sync: Sync) -> (Vec<Held>, usize, bool) {
+fn play(disk: &FaultDisk, sync: Sync) -> (Vec<OwnedState>, usize, bool) {
     match Script::begin(disk, sync, SEGMENT) {
-        Err(_) => (vec![Held::default()], 0, false),
+        Err(_) => (vec![OwnedState::default()], 0, false),
         Ok(mut script) => {
             let whole = script.run().is_ok();
             (script.states, script.durable, whole)
@@ -288,10 +288,10 @@ fn segment() -> PathBuf {
 type Step = fn(&mut Script) -> Result<(), Error>;
 
 /// Runs the script in one segment. Returns its states, each with the length of the segment then.
-fn in_one_segment(disk: &FaultDisk) -> Vec<(usize, Held)> {
+fn in_one_segment(disk: &FaultDisk) -> Vec<(usize, OwnedState)> {
     let mut script = Script::begin(disk, Sync::Always, 1 << 20).unwrap();
     let len = || disk.bytes(&segment()).unwrap().len();
-    let mut states = vec![(len(), Held::default())];
+    let mut states = vec![(len(), OwnedState::default())];
     let mut note = |script: &Script| states.push((len(), script.now().clone()));
     let steps: [Step; 8] = [
         Script::publish,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Engine, Error, Mark, Queue, RowId, Session, Sync, Transaction, Waited};
+use queue::{Engine, Error, Queue, RowId, Savepoint, Session, Sync, Transaction, WaitOutcome};
 
 use crate::support::{
     FOLDER, Random, all, engine, fresh_transactional, only, poll, prepared, seen, session, xid,
@@ -24,7 +24,7 @@ enum Doing {
     /// A session took it.
     Held(u64),
     /// A session's transaction ends it.
-    Ended(u64),
+    RetainedFilter(u64),
     /// A prepared transaction adds it.
     Added(u64),
     /// A prepared transaction ends it.
@@ -37,7 +37,7 @@ struct Begun {
     texts: Vec<String>,
     ended: Vec<u64>,
     /// Savepoints: the mark, and how much there was then.
-    marks: Vec<(Mark, usize, usize)>,
+    marks: Vec<(Savepoint, usize, usize)>,
 }
 
 struct Run {
@@ -129,7 +129,7 @@ impl Run {
         assert!(session.end_within(&mut begun.transaction));
         let held = Doing::Held(at as u64);
         begun.ended.extend(self.rows.iter().filter(|(_, (_, doing))| *doing == held).map(|(id, _)| *id));
-        self.turn(held, Doing::Ended(at as u64));
+        self.turn(held, Doing::RetainedFilter(at as u64));
     }
 
     fn wait(&mut self) {
@@ -142,7 +142,7 @@ impl Run {
         let fits = |row: &str| class.is_none_or(|class| row.starts_with(class));
         let free = self.rows.values_mut().filter(|(row, doing)| *doing == Doing::Waiting && fits(row));
         let taken: Vec<&mut (String, Doing)> = free.take(rows_max).collect();
-        assert_eq!(waited, if taken.is_empty() { Waited::TimedOut } else { Waited::Taken(0) });
+        assert_eq!(waited, if taken.is_empty() { WaitOutcome::TimedOut } else { WaitOutcome::Taken(0) });
         taken.into_iter().for_each(|(_, doing)| *doing = Doing::Held(at as u64));
     }
 
@@ -158,7 +158,7 @@ impl Run {
         let mine = |id: &u64, doing: Doing| ids.contains(id) && [Doing::Waiting, held].contains(&doing);
         let mut going = 0;
         for (id, (_, doing)) in self.rows.iter_mut().filter(|(id, (_, doing))| mine(id, *doing)) {
-            *doing = Doing::Ended(at as u64);
+            *doing = Doing::RetainedFilter(at as u64);
             begun.ended.push(*id);
             going += 1;
         }
@@ -171,7 +171,7 @@ impl Run {
         let nth = self.random.below(8);
         let begun = self.begun(at);
         if !back || begun.marks.is_empty() {
-            let mark = (begun.transaction.mark(), begun.texts.len(), begun.ended.len());
+            let mark = (begun.transaction.savepoint(), begun.texts.len(), begun.ended.len());
             begun.marks.push(mark);
             return;
         }
@@ -190,7 +190,7 @@ impl Run {
         let at = self.session();
         self.end_within(at);
         let Begun { transaction, texts, .. } = self.sessions[at].1.take().unwrap();
-        let ended = Doing::Ended(at as u64);
+        let ended = Doing::RetainedFilter(at as u64);
         match self.random.below(7) {
             0 => {
                 transaction.rollback().unwrap();
@@ -260,7 +260,7 @@ impl Run {
         self.queue = self.engine.open(Path::new(FOLDER)).unwrap();
         for at in 0..SESSIONS {
             self.turn(Doing::Held(at), Doing::Waiting);
-            self.turn(Doing::Ended(at), Doing::Waiting);
+            self.turn(Doing::RetainedFilter(at), Doing::Waiting);
         }
         let survived = if prepared(&self.queue).is_empty() { "crash" } else { "crash with prepared" };
         *self.did.entry(survived).or_default() += 1;

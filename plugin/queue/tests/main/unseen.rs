@@ -17,6 +17,7 @@ fn queues(server: &Server, name: &str) -> Client {
 fn rows_that_nobody_sees_are_not_ended() {
     let server = Server::start();
     twice(&server, "twice");
+    in_functions(&server, "in_functions");
     explained(&server, "explained");
     warned(&server, "warned");
 }
@@ -43,10 +44,22 @@ fn twice(server: &Server, name: &str) {
         assert_eq!(one.value("SELECT @@queue_owner"), Some(0), "{statement}");
         assert_eq!(one.column("SELECT v FROM a"), [1, 2, 3], "{statement}");
     }
-    // DO drops errors; the row is still there to be seen.
-    one.run("DO queue_wait('a', 0), queue_wait('b', 0)");
-    assert_eq!(one.column("SELECT v FROM a"), [1]);
+    // DO drops errors, so it is refused before it takes anything.
+    for statement in [
+        "DO queue_wait('a', 0), queue_wait('b', 0)",
+        "DO queue_wait('a', 0), queue_lease(60, 1, 'a', 0)",
+        "EXECUTE IMMEDIATE \"DO queue_wait_n(2, 'a', 0), queue_wait('b', 0)\"",
+    ] {
+        let error = one.error(statement);
+        assert!(error.contains("DO can take rows only once"), "{statement}: {error}");
+        assert_eq!(one.column("SELECT v FROM a"), [1, 2, 3], "{statement}");
+    }
+    one.run("DO queue_wait('a', 0)");
+    one.run("EXECUTE IMMEDIATE \"DO queue_wait('a', 0)\"");
+    assert_eq!(one.column("SELECT v FROM a"), [2]);
     one.value("SELECT queue_abort()");
+    one.run("DELETE FROM a");
+    one.run("INSERT INTO a VALUES (1), (2), (3)");
     // A first wait in vain leaves nothing unseen, each statement of a procedure is one of its own, and leases
     // of which each is told are all seen.
     one.run("INSERT INTO b VALUES (7)");
@@ -64,6 +77,71 @@ fn twice(server: &Server, name: &str) {
     let both: Vec<(String, String)> =
         one.rows("SELECT queue_lease_json(60, 1, 'a', 0), queue_lease_json(60, 1, 'a', 0)");
     assert!(both[0].0.contains("\"v\":4") && both[0].1.contains("\"v\":5"), "{both:?}");
+}
+
+/// A function or a trigger waits: rows that the calling statement has taken are not ended by that, and neither are
+/// those that a function took and may not have read, by the statement that called it.
+fn in_functions(server: &Server, name: &str) {
+    let mut one = queues(server, name);
+    one.run("INSERT INTO b VALUES (7)");
+    one.run("CREATE TABLE i (v INT NOT NULL) ENGINE=InnoDB");
+    one.run("INSERT INTO i VALUES (1), (2)");
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=InnoDB");
+    for function in [
+        "take_b() RETURNS INT RETURN queue_wait('b', 0)",
+        "lease_a() RETURNS INT RETURN queue_lease(60, 1, 'a', 0)",
+        "read_a() RETURNS INT BEGIN DECLARE x INT; SELECT v INTO x FROM a WHERE queue_wait('a', 0); RETURN x; END",
+        "read_two() RETURNS INT BEGIN DECLARE x, y INT; SELECT v INTO x FROM a WHERE queue_wait('a', 0); \
+         SELECT v INTO y FROM a WHERE queue_wait('a', 0); RETURN 10 * x + y; END",
+        "end_a() RETURNS INT BEGIN DECLARE x INT; SELECT v INTO x FROM a WHERE queue_wait('a', 0); \
+         SET @n = queue_end(); RETURN x; END",
+        "loop_a() RETURNS INT BEGIN DECLARE n INT DEFAULT 0; WHILE queue_wait('a', 0) DO SET n = n + 1; END WHILE; \
+         RETURN n; END",
+        "scan_a() RETURNS INT BEGIN DECLARE x, n INT DEFAULT 0; DECLARE c CURSOR FOR SELECT v FROM a WHERE queue_wait('a', 0); \
+         OPEN c; FETCH c INTO x; SET n = x; CLOSE c; OPEN c; FETCH c INTO x; CLOSE c; RETURN 10 * n + x; END",
+    ] {
+        one.run(&format!("CREATE FUNCTION {function}"));
+    }
+    one.run("CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW SET @taken = queue_wait('b', 0)");
+    for statement in [
+        "SELECT queue_wait('a', 0), take_b()",
+        "SELECT take_b() FROM a WHERE queue_wait('a', 0)",
+        "SELECT v FROM a WHERE queue_wait('a', 0) AND take_b()",
+        "SELECT read_a(), queue_wait('b', 0)",
+        "SELECT take_b() + queue_wait('a', 0)",
+        "SELECT v FROM a WHERE queue_lease(60, 1, 'a', 0) AND lease_a()",
+        "INSERT INTO t SELECT queue_wait('a', 0)",
+    ] {
+        let error = one.error(statement);
+        let refused = ["has taken rows already", "after rows of a queue were read"];
+        assert!(refused.iter().any(|refused| error.contains(refused)), "{statement}: {error}");
+        assert_eq!(one.value("SELECT @@queue_owner"), Some(0), "{statement}");
+        assert_eq!(one.column("SELECT v FROM a"), [1, 2, 3], "{statement}");
+        assert_eq!(one.column("SELECT w FROM b"), [7], "{statement}");
+    }
+    // After rows were read a wait is refused with a warning, as everywhere.
+    one.run("INSERT INTO t SELECT v FROM a WHERE queue_wait('a', 0)");
+    assert_eq!(one.column("SELECT v FROM a"), [1]);
+    assert_eq!(one.value("SELECT queue_abort()"), Some(1));
+    // Each statement of a function has seen its rows, and so has each call; an end between two waits is meant.
+    for (statement, result, left) in [
+        ("SELECT read_two()", vec![12], vec![3]),
+        ("SELECT read_a() FROM i", vec![1, 2], vec![3]),
+        ("SELECT loop_a()", vec![3], vec![]),
+        ("SELECT scan_a()", vec![12], vec![3]),
+        ("SELECT end_a() + 0 * queue_wait('b', 0)", vec![1], vec![2, 3]),
+    ] {
+        assert_eq!(one.column(statement), result, "{statement}");
+        one.value("SELECT queue_end()");
+        assert_eq!(one.column("SELECT v FROM a"), left, "{statement}");
+        one.run("DELETE FROM a");
+        one.run("INSERT INTO a VALUES (1), (2), (3)");
+    }
+    // The statements of a procedure are each one of its own, whatever the arguments of its CALL took.
+    one.run("CREATE PROCEDURE p(n INT) BEGIN SELECT v INTO @x FROM a; SET @y = read_a(); END");
+    one.run("CALL p(queue_wait('a', 0))");
+    assert_eq!(one.rows::<(i64, i64)>("SELECT @x, @y"), [(1, 2)]);
+    one.value("SELECT queue_end()");
 }
 
 /// What shows how a statement runs calls no function of the queue.

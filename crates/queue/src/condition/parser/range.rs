@@ -2,7 +2,7 @@
 
 use super::{COMPARISON_LEVEL, Node, Operation, Parser, Part, Token, Wrong};
 use crate::condition::Pattern;
-use crate::condition::schema::Place;
+use crate::condition::schema::ColumnLayout;
 
 /// Comparisons with several values, or with a pattern.
 #[derive(Clone, Copy)]
@@ -105,8 +105,8 @@ impl Parser<'_> {
         }
         match left {
             Part::Text(column, collation) => {
-                let place = self.schema.columns.get(column).map(|column| column.place);
-                let padded = matches!(place, Some(Place::Fixed(..)));
+                let layout = self.schema.columns.get(column).map(|column| column.layout);
+                let padded = matches!(layout, Some(ColumnLayout::Fixed(..)));
                 Ok(match self.collate.encode(collation, &pattern) {
                     Some(bytes) => {
                         Node::Like { column, collation, pattern: Pattern { bytes, escape, padded } }

@@ -3,53 +3,58 @@
 use std::path::Path;
 
 use super::{
-    Checkpoint, Definition, Ids, KNOWN_FEATURES, KeptRun, Listed, Order, PREFIX, Sync, checksum,
-    encode_ended, encode_kept, encode_names, put_varint,
+    Checkpoint, CheckpointSegment, Definition, KNOWN_FEATURES, Order, PREFIX, RetainedRun, RowIdSet, Sync,
+    checksum, encode_ended, encode_kept, encode_names, put_varint,
 };
 use crate::Error;
+use crate::format::batch::IndexLocation;
 use crate::format::batch::SegmentName;
-use crate::format::batch::Stored;
-use crate::format::dedupe::{Dedupe, Recent, encode_recent};
-use crate::format::lease::{Lease, Leases, Phase, Span};
+use crate::format::dedupe::{Dedupe, DedupeEntry, encode_dedupe_entries};
+use crate::format::lease_record::{Lease, Leases, Phase, Span};
 use crate::format::origin::{Journal, Origin, Source};
-use crate::format::policy::{Backoff, Past, Policy, encode_pasts};
 use crate::format::record::RowId;
+use crate::format::retry_policy::{Backoff, FailureInfo, RetryPolicy, encode_failures};
 use crate::format::transaction::{Prepared, Transactions, Xid};
 
 fn example() -> Checkpoint {
     let mut journal = Journal::default();
     journal.add(&Origin { source: Source::Slot(1), row: 300, floor: 0, overwrite: false });
     journal.add(&Origin { source: Source::Incarnation([3; 16]), row: 9, floor: 4, overwrite: false });
-    let listed = Listed {
+    let listed = CheckpointSegment {
         name: SegmentName { number: 4, generation: 2 },
-        stored: Stored { offset: 900, len: 100, file_len: 1000 },
+        stored: IndexLocation { offset: 900, len: 100, file_len: 1000 },
         live_bytes: 17,
         oldest_ms: 1_700_000_000_000,
         runs: vec![(70, 2), (80, 1)],
         live: 3,
-        later: true,
+        scheduled: true,
         kept: 2,
     };
     let xid = Xid::new(-1, b"global", b"branch").unwrap();
     let prepared = Prepared { xid, coordinator: [2; 16], rows: (88, 2), ended: vec![(70, 1), (80, 1)] };
     let transactions = Transactions { next: 9, open: [(7, prepared)].into() };
     let backoff = Backoff { first_ms: 10, factor: 1500, max_ms: 900 };
-    let policy = Policy { tries: 3, backoff, dead: Some("./db/dead.queue".into()), noted: true };
+    let policy = RetryPolicy {
+        tries: 3,
+        backoff,
+        dead_letter_folder: Some("./db/dead.queue".into()),
+        shows_delivery_info: true,
+    };
     let (sync, schema) = (Sync::Interval, b"columns".to_vec());
     let order = Order { due: Some(300), priority: Some(7), fifo: Some(2) };
     let dedupe = Some(Dedupe { column: 200, for_ms: 5000 });
-    let recent = vec![Recent { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
+    let recent = vec![DedupeEntry { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
     let keep_ms = 3_600_000;
-    let kept = vec![KeptRun { first: 70, count: 2, ended_s: 1_700_000_000 }];
+    let kept = vec![RetainedRun { first: 70, count: 2, ended_s: 1_700_000_000 }];
     let readers = vec!["audit".to_owned(), "mail".to_owned()];
-    let mut ended = vec![Ids::default(), Ids::default()];
+    let mut ended = vec![RowIdSet::default(), RowIdSet::default()];
     ended[1].add(70, 71);
     let definition =
         Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms, readers };
     let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
     let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
     let leases = Leases { ceiling: 64, rows: vec![lease] };
-    let pasts = vec![(RowId(71), Past::new(2, "it broke"))];
+    let failures = vec![(RowId(71), FailureInfo::new(2, "it broke"))];
     let (incarnation, replay_from, next, segments) = ([7; 16], 5, RowId(91), vec![listed]);
     Checkpoint {
         incarnation,
@@ -60,7 +65,7 @@ fn example() -> Checkpoint {
         journal,
         transactions,
         leases,
-        pasts,
+        failures,
         recent,
         kept,
         ended,
@@ -102,7 +107,7 @@ fn a_checkpoint_with_unknown_features_is_refused() {
 #[test]
 fn a_checkpoint_without_features_has_nothing_of_them() {
     let with = example();
-    let (policy, order) = (Policy::default(), Order::default());
+    let (policy, order) = (RetryPolicy::default(), Order::default());
     let definition = Definition {
         sync: with.definition.sync,
         schema: with.definition.schema.clone(),
@@ -110,21 +115,33 @@ fn a_checkpoint_without_features_has_nothing_of_them() {
         order,
         ..Definition::default()
     };
-    let (transactions, leases, pasts) = (Transactions::default(), Leases::default(), Vec::new());
-    let segments =
-        with.segments.iter().map(|listed| Listed { later: false, kept: 0, ..listed.clone() }).collect();
+    let (transactions, leases, failures) = (Transactions::default(), Leases::default(), Vec::new());
+    let segments = with
+        .segments
+        .iter()
+        .map(|listed| CheckpointSegment { scheduled: false, kept: 0, ..listed.clone() })
+        .collect();
     let (recent, kept, ended) = (Vec::new(), Vec::new(), Vec::new());
-    let without =
-        Checkpoint { definition, segments, transactions, leases, pasts, recent, kept, ended, ..with.clone() };
+    let without = Checkpoint {
+        definition,
+        segments,
+        transactions,
+        leases,
+        failures,
+        recent,
+        kept,
+        ended,
+        ..with.clone()
+    };
     let (mut list, bytes) = (Vec::new(), without.encode());
     with.transactions.encode(&mut list);
     with.leases.encode(&mut list);
     with.definition.policy.encode(&mut list);
-    encode_pasts(&with.pasts, &mut list);
+    encode_failures(&with.failures, &mut list);
     with.definition.order.encode(&mut list);
     with.definition.dedupe.unwrap().encode(&mut list);
-    encode_recent(&with.recent, &mut list);
-    list.push(u8::from(with.segments[0].later));
+    encode_dedupe_entries(&with.recent, &mut list);
+    list.push(u8::from(with.segments[0].scheduled));
     put_varint(&mut list, with.segments[0].kept);
     put_varint(&mut list, with.definition.keep_ms);
     encode_kept(&with.kept, &mut list);

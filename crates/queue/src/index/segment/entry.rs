@@ -1,7 +1,7 @@
 //! A row of a segment in memory.
 
 use crate::format::record::RowId;
-use crate::index::Doing;
+use crate::index::RowState;
 
 /// The upper three bits of `Entry::len` are the row's state.
 const GONE: u32 = 1 << 31;
@@ -21,13 +21,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn doing(self) -> Doing {
+    pub(super) fn state(self) -> RowState {
         match self.len & STATE {
-            0 => Doing::Waiting,
-            OWNED => Doing::Owned,
-            LATER => Doing::Later,
-            KEPT => Doing::Kept,
-            _ => Doing::Gone,
+            0 => RowState::Waiting,
+            OWNED => RowState::Owned,
+            LATER => RowState::Scheduled,
+            KEPT => RowState::Kept,
+            _ => RowState::Gone,
         }
     }
 
@@ -35,13 +35,13 @@ impl Entry {
         u64::from(self.len & !STATE)
     }
 
-    pub(super) fn set(&mut self, doing: Doing) {
-        let bits = match doing {
-            Doing::Waiting => 0,
-            Doing::Owned => OWNED,
-            Doing::Later => LATER,
-            Doing::Kept => KEPT,
-            Doing::Gone => GONE,
+    pub(super) fn set_state(&mut self, row_state: RowState) {
+        let bits = match row_state {
+            RowState::Waiting => 0,
+            RowState::Owned => OWNED,
+            RowState::Scheduled => LATER,
+            RowState::Kept => KEPT,
+            RowState::Gone => GONE,
         };
         self.len = self.len & !STATE | bits;
     }

@@ -1,0 +1,120 @@
+//! What a row says of the time and the order in which it is given.
+
+use std::sync::Arc;
+
+use super::number::Number;
+use super::schema::{Kind, Schema, Value};
+use super::time;
+use crate::Error;
+use crate::format::checkpoint::Definition;
+use crate::format::order::Order;
+
+/// What a row says of the time and the order in which it is given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowAttributes {
+    /// When it may be given, milliseconds since 1970, if that is later; else 0.
+    pub(crate) due_ms: u64,
+    /// Those with the lowest number come first; 0 in a queue without priorities.
+    pub(crate) priority: i64,
+    /// In which line it stands: those of the same key have the same one. 0: in none.
+    pub(crate) group: u64,
+    /// The hash of the key by which rows are left out; 0: it has none.
+    pub(crate) key: u128,
+}
+
+/// Reads from the rows of a queue when and in which order they are given.
+#[derive(Debug)]
+pub(crate) struct AttributeReader {
+    schema: Arc<Schema>,
+    order: Order,
+    /// The column of the key by which rows are left out.
+    dedupe: Option<u32>,
+}
+
+impl AttributeReader {
+    /// What the rows of a queue say; nothing when its definition names no columns.
+    pub(crate) fn of(definition: &Definition) -> Result<Option<AttributeReader>, Error> {
+        let (order, dedupe) = (definition.order, definition.dedupe.map(|dedupe| dedupe.column));
+        if order == Order::default() && dedupe.is_none() {
+            return Ok(None);
+        }
+        let schema = Schema::decode(&definition.schema).unwrap_or_default();
+        let kind = |column: u32| schema.columns.get(column_index(column)).map(|column| column.kind);
+        if let Some(column) = order.due
+            && !matches!(kind(column), Some(Kind::Integer { .. } | Kind::DateTime(_) | Kind::Timestamp(_)))
+        {
+            return Err(Error::Column { column });
+        }
+        if let Some(column) = order.priority
+            && !matches!(kind(column), Some(Kind::Integer { .. }))
+        {
+            return Err(Error::Column { column });
+        }
+        if let Some(column) = order.fifo.into_iter().chain(dedupe).find(|column| kind(*column).is_none()) {
+            return Err(Error::Column { column });
+        }
+        Ok(Some(AttributeReader { schema: Arc::new(schema), order, dedupe }))
+    }
+
+    /// What a row says; `now_ms`: whether it is due later.
+    pub(crate) fn read(attribute_reader: Option<&AttributeReader>, now_ms: u64, row: &[u8]) -> RowAttributes {
+        let attributes = |attribute_reader: &AttributeReader| RowAttributes {
+            due_ms: attribute_reader.due_after(now_ms, row),
+            priority: attribute_reader.priority(row),
+            group: attribute_reader.group(row),
+            key: attribute_reader.key(row),
+        };
+        attribute_reader.map(attributes).unwrap_or_default()
+    }
+
+    /// When a row may be given, milliseconds since 1970, if that is after `now_ms`; else 0.
+    pub(crate) fn due_after(&self, now_ms: u64, row: &[u8]) -> u64 {
+        let due_ms = self.order.due.and_then(|column| self.due_ms(column, row)).unwrap_or(0);
+        if due_ms > now_ms { due_ms } else { 0 }
+    }
+
+    fn priority(&self, row: &[u8]) -> i64 {
+        let Some((column, values)) = self.order.priority.zip(self.schema.read(row)) else { return 0 };
+        let Value::Number(number) = values.get(column_index(column)) else { return 0 };
+        i64::try_from(number.digits).unwrap_or(i64::MAX)
+    }
+
+    fn group(&self, row: &[u8]) -> u64 {
+        // Keys that share a line wait for each other, and nothing worse: 64 bits are enough.
+        self.hash(self.order.fifo, row).map_or(0, |hash| u64::from_le_bytes(hash).max(1))
+    }
+
+    /// The hash of the key by which a row is left out; 0: it has none.
+    pub(crate) fn key(&self, row: &[u8]) -> u128 {
+        // Nobody makes two keys that have it in common.
+        self.hash(self.dedupe, row).map_or(0, |hash| u128::from_le_bytes(hash).max(1))
+    }
+
+    /// The beginning of the hash of a column; nothing when that is NULL.
+    fn hash<const N: usize>(&self, column: Option<u32>, row: &[u8]) -> Option<[u8; N]> {
+        let (column, values) = column.zip(self.schema.read(row))?;
+        blake3::hash(values.raw(column_index(column))?).as_bytes().first_chunk().copied()
+    }
+
+    /// A fraction of a millisecond counts as a whole one, because a row must not come too early.
+    fn due_ms(&self, column: u32, row: &[u8]) -> Option<u64> {
+        let (column, values) = (column_index(column), self.schema.read(row)?);
+        let Value::Number(number) = values.get(column) else { return None };
+        let moment = match self.schema.columns.get(column)?.kind {
+            Kind::DateTime(_) => time::since_1970(number)?,
+            _ => number,
+        };
+        Some(u64::try_from(thousandths(moment)?.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+fn column_index(column: u32) -> usize {
+    usize::try_from(column).unwrap_or(usize::MAX)
+}
+
+/// A number in thousandths, rounded up.
+fn thousandths(number: Number) -> Option<i128> {
+    let unit = 10i128.checked_pow(u32::from(number.scale))?;
+    let thousandths = number.digits.checked_mul(1000)?;
+    Some(thousandths.div_euclid(unit) + i128::from(thousandths.rem_euclid(unit) > 0))
+}

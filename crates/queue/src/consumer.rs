@@ -1,0 +1,9 @@
+//! Taking rows: a connection, the rows that it owns and sees, and waiting.
+
+pub(crate) mod cursor;
+pub(crate) mod leased_rows;
+mod owned_rows;
+mod scan;
+pub(crate) mod session;
+pub(crate) mod transaction;
+pub(crate) mod wait;

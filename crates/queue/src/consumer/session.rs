@@ -1,0 +1,323 @@
+//! A connection as the queues see it: which rows it owns, sees, ends and gives back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::consumer::cursor::Cursor;
+use crate::consumer::owned_rows::OwnedRows;
+use crate::consumer::scan::BUDGET;
+use crate::format::record::RowId;
+use crate::index::RowState;
+use crate::queue::batch::EndKind;
+use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::state::State;
+use crate::queue::waiter::{Notification, Notifier};
+use crate::queue::{Published, Queue};
+use crate::sync::MutexGuard;
+use crate::{Counters, Error};
+
+/// Stops a wait from another thread.
+#[derive(Clone)]
+pub struct Interrupter(Arc<Notifier>);
+
+impl Interrupter {
+    /// Ends the current wait, if there is one. A wait that begins later is not affected: the caller must
+    /// first make `alive` return false.
+    pub fn interrupt(&self) {
+        self.0.notify(None, Notification::Interrupted);
+    }
+}
+
+/// A connection.
+pub struct Session {
+    pub(super) owner: OwnerId,
+    pub(super) notifier: Arc<Notifier>,
+    pub(super) owned: Option<OwnedRows>,
+    pub(super) owner_mode: bool,
+    /// Rows published by a statement that has not ended.
+    statement_rows: Vec<OwnedRows>,
+}
+
+impl Session {
+    /// A connection that owns nothing. Two connections must not have the same number at the same time.
+    #[must_use]
+    pub fn new(owner: OwnerId) -> Session {
+        Session {
+            owner,
+            notifier: Arc::default(),
+            owned: None,
+            owner_mode: false,
+            statement_rows: Vec::new(),
+        }
+    }
+
+    /// Interrupts this session's waits.
+    #[must_use]
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter(self.notifier.clone())
+    }
+
+    /// Whether the session sees only its own rows: from a wait that was not interrupted until it ends or
+    /// aborts.
+    #[must_use]
+    pub fn is_owner(&self) -> bool {
+        self.owner_mode
+    }
+
+    /// The rows that the session owns, and the queue they are in.
+    #[must_use]
+    pub fn owned_rows(&mut self) -> Option<(&Arc<Queue>, &[RowId])> {
+        if let Some(moved) = self.owned.as_ref().and_then(OwnedRows::moved) {
+            self.owned = Some(moved);
+        }
+        self.owned.as_ref().map(|owned| (&owned.queue, owned.rows.as_slice()))
+    }
+
+    /// Ends the owned rows: they are gone. It is no error to own nothing.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`]; the session then still owns the rows, unless their queue is out of
+    /// service.
+    pub fn end(&mut self) -> Result<(), Error> {
+        let owner_mode = std::mem::take(&mut self.owner_mode);
+        match self.owned.take().map_or(Ok(()), OwnedRows::end) {
+            Err((_, Error::Dropped)) => Ok(()),
+            Err((owned, error)) => {
+                if owned.queue.lock().usable().is_ok() {
+                    (self.owner_mode, self.owned) = (owner_mode, Some(owned));
+                }
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Like [`Queue::publish`], for a statement that may still fail: nobody sees or takes the rows until
+    /// [`Session::end_statement`]. After a crash they are in the queue.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`].
+    pub fn publish_in_statement(&mut self, queue: &Arc<Queue>, rows: &[&[u8]]) -> Result<(), Error> {
+        let published = queue.publish_as(rows, Some(self.owner), None)?;
+        if let Published::New(first) = published {
+            let ids = (first.0..first.0 + rows.len() as u64).map(RowId);
+            let (queue, epoch) = (queue.clone(), queue.lock().epoch);
+            match self
+                .statement_rows
+                .last_mut()
+                .filter(|owned| Arc::ptr_eq(&owned.queue, &queue) && owned.epoch == epoch)
+            {
+                Some(owned) => owned.rows.extend(ids),
+                None => {
+                    self.statement_rows.push(OwnedRows { queue, epoch, rows: ids.collect(), reader: None })
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are rows from [`Session::publish_in_statement`].
+    #[must_use]
+    pub fn has_statement_rows(&self) -> bool {
+        !self.statement_rows.is_empty()
+    }
+
+    /// Offers the rows from [`Session::publish_in_statement`], or removes them. Returns how many were left out
+    /// because they are doubles.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is
+    /// out of service.
+    pub fn end_statement(&mut self, keep: bool) -> Result<u64, Error> {
+        let (mut result, mut left_out) = (Ok(()), 0);
+        for owned in std::mem::take(&mut self.statement_rows) {
+            let settled = if keep {
+                let mut chunks = owned.rows.chunks(BUDGET);
+                chunks.try_for_each(|rows| {
+                    self.deliver_statement_rows(&owned, rows).map(|duplicates| left_out += duplicates)
+                })
+            } else {
+                owned.queue.retract(owned.epoch, &owned.rows)
+            };
+            result = result.and(match settled {
+                Err(Error::Dropped) => Ok(()),
+                other => other,
+            });
+        }
+        result.map(|()| left_out)
+    }
+
+    /// Returns how many of the rows were left out.
+    fn deliver_statement_rows(&self, owned: &OwnedRows, rows: &[RowId]) -> Result<u64, Error> {
+        let (mut state, rows, duplicates) = loop {
+            let mut state = owned.queue.lock();
+            state.usable()?;
+            if state.epoch != owned.epoch {
+                return Ok(0);
+            }
+            // The statement may have deleted some.
+            let mine = |row: &&RowId| state.owners.get(row).is_some_and(|of| of.owner == self.owner);
+            let rows: Vec<RowId> = rows.iter().filter(mine).copied().collect();
+            match owned.queue.duplicates(&mut state, &rows)? {
+                Some(duplicates) => break (state, rows, duplicates),
+                // The result is told to those whose rows they are.
+                None => owned.queue.commit(state).ok(),
+            };
+        };
+        let rows: Vec<RowId> =
+            rows.iter().filter(|row| duplicates.binary_search(row).is_err()).copied().collect();
+        if state.record_applied_keys(&rows, owned.queue.shared.now_ms())? {
+            owned.queue.schedule_flush(&mut state);
+        }
+        self.release_statement_rows(owned, state, &rows)?;
+        if !duplicates.is_empty() {
+            owned.queue.retract(owned.epoch, &duplicates)?;
+            owned.queue.note_left_out(duplicates.len() as u64);
+        }
+        Ok(duplicates.len() as u64)
+    }
+
+    fn release_statement_rows(
+        &self,
+        owned: &OwnedRows,
+        mut state: MutexGuard<'_, State>,
+        rows: &[RowId],
+    ) -> Result<(), Error> {
+        let back = state.disown(rows, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+        if !state.scheduled.is_empty() {
+            owned.queue.schedule_due(&mut state, owned.queue.clock().up_ms);
+        }
+        deliver(&mut state, back.collect(), owned.queue.shared.now_ms())
+    }
+
+    /// Gives the owned rows back to their former places.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
+    pub fn abort(&mut self) -> Result<(), Error> {
+        self.owner_mode = false;
+        let note = |counters: &mut Counters, count| counters.restored_by_abort += count;
+        self.owned.take().map_or(Ok(()), |owned| owned.give_back(self.owner, note))
+    }
+
+    /// Gives the owned rows back because the connection is gone. In a queue with a policy that is a failed
+    /// try.
+    ///
+    /// # Errors
+    /// Those of [`Session::abort`].
+    pub fn close(&mut self) -> Result<(), Error> {
+        let settled = self.end_statement(false);
+        self.fail().and(settled.map(drop))
+    }
+
+    /// Gives the owned rows back because nobody works on them: whoever took them could not be told. In a
+    /// queue with a policy that is a failed try.
+    ///
+    /// # Errors
+    /// Those of [`Session::abort`].
+    pub fn fail(&mut self) -> Result<(), Error> {
+        self.owner_mode = false;
+        self.owned.take().map_or(Ok(()), |owned| owned.give_back_failed(self.owner))
+    }
+
+    /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay.
+    /// Returns how many were deleted.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`].
+    pub fn delete(&mut self, queue: &Queue, rows: &[RowId]) -> Result<u64, Error> {
+        let mut state = queue.lock_with_room()?;
+        let rows: BTreeSet<RowId> = rows.iter().copied().collect();
+        let (to_end, taken) = claim(queue, &mut state, &rows, self.owner)?;
+        if to_end.is_empty() {
+            return Ok(0);
+        }
+        state.next_batch.acknowledge(&to_end, EndKind::Acknowledged);
+        let deleted = queue.commit(state);
+        if let Err(Error::Disk { .. }) = deleted {
+            let mut state = queue.lock();
+            let back = state.disown(&taken, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+            deliver(&mut state, back.collect(), queue.shared.now_ms())?;
+        }
+        deleted.map(|()| to_end.len() as u64)
+    }
+
+    /// How many rows of a queue the session sees: its own when it is an owner, else all, including those that
+    /// others own.
+    #[must_use]
+    pub fn count(&self, queue: &Arc<Queue>) -> u64 {
+        let (epoch, rows) = self.held_in(queue);
+        let mut state = queue.lock();
+        if !self.owner_mode {
+            return state.index.live();
+        }
+        if epoch != state.epoch {
+            return 0;
+        }
+        let live = |id: &RowId| state.index.row_state(*id).is_ok_and(RowState::is_live);
+        rows.into_iter().filter(live).count() as u64
+    }
+
+    /// The rows of a queue that the session sees: its own when it is an owner, else those that nobody owns.
+    #[must_use]
+    pub fn cursor(&self, queue: &Arc<Queue>) -> Cursor {
+        if !self.owner_mode {
+            return Cursor::of_waiting(queue);
+        }
+        // Read without the queue's lock: only the session changes what it owns.
+        let (epoch, rows) = self.held_in(queue);
+        Cursor::of_own(queue, epoch, rows)
+    }
+
+    /// The rows of a queue that the session owns, and their epoch.
+    fn held_in(&self, queue: &Arc<Queue>) -> (u64, Vec<RowId>) {
+        let Some(owned) = &self.owned else { return (0, Vec::new()) };
+        if Arc::ptr_eq(&owned.queue, queue) {
+            return (owned.epoch, owned.rows.clone());
+        }
+        let moved = owned.moved().filter(|moved| Arc::ptr_eq(&moved.queue, queue));
+        moved.map(|moved| (moved.epoch, moved.rows)).unwrap_or_default()
+    }
+}
+
+/// Has an owner own those of these rows that wait or are due later, so that nobody else gets a row while its
+/// end is being written. Returns all of these rows that it owns then, and those that it did not own before.
+pub(super) fn claim(
+    queue: &Queue,
+    state: &mut State,
+    rows: &BTreeSet<RowId>,
+    owner: OwnerId,
+) -> Result<(Vec<RowId>, Vec<RowId>), Error> {
+    let (mut to_end, mut taken, since_ms) = (Vec::new(), Vec::new(), queue.shared.now_ms());
+    for id in rows {
+        let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == owner);
+        let claimed =
+            if mine { Ok(false) } else { take_one(queue, state, *id, Ownership { owner, since_ms }) };
+        match claimed {
+            Ok(new) => {
+                taken.extend(new.then_some(*id));
+                to_end.extend((mine || new).then_some(*id));
+            }
+            Err(error) => {
+                let back = state.disown(&taken, owner)?.into_iter().map(|id| Candidate { id, row: None });
+                deliver(state, back.collect(), since_ms)?;
+                return Err(error);
+            }
+        }
+    }
+    Ok((to_end, taken))
+}
+
+/// Has somebody own a row that waits or is due later; false when it does neither.
+fn take_one(queue: &Queue, state: &mut State, id: RowId, ownership: Ownership) -> Result<bool, Error> {
+    if state.is_owned_by_reader(id) {
+        return Ok(false);
+    }
+    queue.make_available(state, id)?;
+    let waits = state.is_waiting(id)?;
+    if waits {
+        state.own(&[id], ownership)?;
+    }
+    Ok(waits)
+}
