@@ -112,6 +112,9 @@ pub(crate) struct Load<'a> {
     follow: Option<Follow>,
     is_following: bool,
     proven: Proven,
+    /// What the server warned about while it took rows, by table, unless these rows were read back and are
+    /// right.
+    warnings: Vec<(TableName, String)>,
 }
 
 /// Loads a dump into a server that does not have its tables.
@@ -155,12 +158,18 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     summary.tables = manifest.tables.len();
     let is_following = follow.is_some();
     let proven = Proven::new();
-    let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
+    let warnings = Vec::new();
+    let mut load =
+        Load { world, target, request, manifest, ledger, summary, follow, is_following, proven, warnings };
     load.ledger.create(&mut session)?;
     if !request.resume {
         load.ledger.want(&mut session, &chosen)?;
     }
-    load.run(&mut session).map_err(|error| match error {
+    let ran = load.run(&mut session);
+    if ran.is_err() {
+        load.warnings.iter().for_each(|(_, text)| world.progress.note(text));
+    }
+    ran.map_err(|error| match error {
         Error::Stopped(_) => Error::Stopped(AGAIN),
         error if error.is_passing() => {
             Error::Interrupted { rows: load.summary.rows, source: Box::new(error) }
@@ -227,7 +236,7 @@ impl Load<'_> {
     }
 
     /// Reads back the rows that were not read back right after loading.
-    fn prove(&self) -> Result<(), Error> {
+    fn prove(&mut self) -> Result<(), Error> {
         let entries: Vec<&TableEntry> = self.manifest.tables.iter().filter(|entry| entry.data).collect();
         let parts = entries
             .iter()
@@ -252,12 +261,15 @@ impl Load<'_> {
             |part: &Part<'_>| differing.iter().any(|entry| entry.table.name == part.entry.table.name);
         let doubtful: Vec<Part<'_>> = proven.into_iter().filter(is_doubtful).collect();
         self.read_back(&doubtful, &mut sums)?;
-        let differences: Vec<String> =
-            differing.iter().filter_map(|entry| difference(entry, &sums)).collect();
-        if differences.is_empty() {
+        let different: BTreeMap<TableName, String> = (differing.iter())
+            .filter_map(|entry| Some((entry.table.name.clone(), difference(entry, &sums)?)))
+            .collect();
+        let tables = entries.len();
+        self.warnings.retain(|(table, _)| different.contains_key(table));
+        if different.is_empty() {
             Ok(())
         } else {
-            Err(Error::Different { tables: entries.len(), differences })
+            Err(Error::Different { tables, differences: different.into_values().collect() })
         }
     }
 

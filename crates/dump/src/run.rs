@@ -1,8 +1,11 @@
 //! A dump from beginning to end.
 
+mod altered;
+mod check;
 mod identity;
 mod pace;
 mod part;
+mod read;
 mod resume;
 mod throttle;
 mod worker;
@@ -13,7 +16,7 @@ use std::time::Duration;
 
 use codec::Codec;
 use disk::Disk;
-use server::catalogue::{Catalogue, Kind, Object, Origin, Table, Wanted};
+use server::catalogue::{Catalogue, Kind, KnownTables, Object, Origin, Table, Wanted, settled_before};
 use server::definition::without_counter;
 use server::snapshot::{self, Snapshot, SnapshotRequest, Way};
 use server::{Flavour, Rights, Session, TableName, Target, Version};
@@ -22,6 +25,7 @@ pub use throttle::Limits;
 pub(crate) use throttle::pause;
 
 use identity::Identities;
+use worker::Job;
 
 use crate::definer::{self, Definer};
 use crate::hash::Sum;
@@ -92,6 +96,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let mut session = snapshot::connect(target)?;
     session.execute(&format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1)))?;
     world.progress.phase("reading the catalogue", None);
+    let settled = settled_before(&mut session)?;
     let mut told = |done, total| world.progress.step(done, total, "table");
     let before = Catalogue::read(&mut session, &request.selection, &mut told)?;
     request.selection.check(&before)?;
@@ -124,11 +129,13 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
         make_folders(disk, folder, &manifest)?;
-        let damaged = worker::run(world, request, (&mut snapshot, &identities), (&mut manifest, &journal))?;
+        let job = Job { world, request, journal: &journal, settled: settled.as_deref() };
+        let damaged = worker::run(job, &mut snapshot, &identities, &mut manifest)?;
         // Whoever waits to alter one of them can continue.
         drop(held);
         world.progress.phase("looking for what changed meanwhile", None);
-        let after = Catalogue::definitions(&mut session, &request.selection)?;
+        let known = KnownTables::new(before.tables.iter(), settled.as_deref());
+        let after = Catalogue::definitions_since(&mut session, &request.selection, &known)?;
         let mut omitted = damaged;
         omitted.extend(left_out(&before, &manifest, request));
         omitted.extend(unseen(&mut session, &before, request)?);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Session, Source, snapshot};
+use server::{Session, Source, TableName, snapshot};
 
 use super::ledger::WHOLE;
 use super::{Load, Proven, Verify, connect};
@@ -39,6 +39,8 @@ struct Shared<'a> {
     rows: AtomicU64,
     tallies: Vec<Arc<Tally>>,
     proven: Mutex<Proven>,
+    /// What the server warned about, by table.
+    warnings: Mutex<Vec<(TableName, String)>>,
     failure: Failure,
 }
 
@@ -71,6 +73,7 @@ impl Load<'_> {
             rows: AtomicU64::new(0),
             tallies: self.manifest.tables.iter().map(|entry| Arc::new(tally(entry))).collect(),
             proven: Mutex::default(),
+            warnings: Mutex::default(),
             failure: Failure::default(),
         };
         std::thread::scope(|scope| {
@@ -88,7 +91,9 @@ impl Load<'_> {
         });
         let rows = shared.rows.into_inner();
         let proven = shared.proven.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let warnings = shared.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
         let result = shared.failure.into_result();
+        self.warnings.extend(warnings);
         self.summary.rows = rows;
         result?;
         if let Some(follow) = follow {
@@ -316,15 +321,27 @@ impl Shared<'_> {
         if report.warnings > 0 {
             let first = session.warnings()?.into_iter().next();
             let words = first.map(|warning| warning.message).unwrap_or_default();
-            // Not a failure in itself, because the rows are compared. A warning about a value that was kept,
-            // like that about the empty ENUM, does not count.
-            self.load.world.progress.note(&format!(
-                "table {name}, chunk {}: {}, the first: {words}",
-                chunk.number,
-                count(report.warnings, "warning")
-            ));
+            self.warned(
+                name,
+                format!(
+                    "table {name}, chunk {}: {}, the first: {words}",
+                    chunk.number,
+                    count(report.warnings, "warning")
+                ),
+            );
         }
         Ok(report.records.saturating_sub(report.skipped).saturating_sub(report.deleted))
+    }
+
+    /// The server warned about rows. That is no failure in itself: it also warns about values that it stores
+    /// unchanged, like the empty ENUM. So if the rows are read back, that decides whether it is shown.
+    fn warned(&self, table: &TableName, text: String) {
+        if self.load.request.verify == Verify::Rows {
+            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            warnings.push((table.clone(), text));
+        } else {
+            self.load.world.progress.note(&text);
+        }
     }
 
     /// The text of a chunk's file, in the form that LOAD DATA takes.

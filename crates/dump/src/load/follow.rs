@@ -1,6 +1,6 @@
 //! Loads a dump while it is being made: its journal tells which data files are complete.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -75,8 +75,9 @@ impl Follow {
     /// Hands on chunks as they are completed, until the dump is complete.
     pub(super) fn feed(&mut self, feed: &Feed<'_>) -> Result<(), Error> {
         let wanted = &feed.manifest().tables;
-        let place = |name: &TableName| wanted.iter().position(|entry| entry.table.name == *name);
-        let places: Vec<Option<usize>> = self.names.iter().map(place).collect();
+        let by_name: BTreeMap<&TableName, usize> =
+            wanted.iter().enumerate().map(|(at, entry)| (&entry.table.name, at)).collect();
+        let places: Vec<Option<usize>> = self.names.iter().map(|name| by_name.get(name).copied()).collect();
         let mut states: Vec<State> = wanted.iter().map(|_| State::default()).collect();
         // What an earlier run of the dump has completed is there from the beginning.
         for (at, entry) in wanted.iter().enumerate().filter(|(_, entry)| entry.earlier.is_some()) {
@@ -101,8 +102,10 @@ impl Follow {
                 }
             }
             if let Some(manifest) = manifest {
+                let complete = self.entries(&manifest)?;
                 for (at, entry) in wanted.iter().enumerate() {
-                    states[at].rest(feed, (at, entry), &self.entry(&manifest, entry)?.chunks)?;
+                    let chunks = &self.entry(&complete, entry)?.chunks;
+                    states[at].rest(feed, (at, entry), chunks)?;
                 }
                 return Ok(());
             }
@@ -117,17 +120,31 @@ impl Follow {
     /// Takes over what is known only from the complete dump.
     pub(super) fn finish(&self, world: &World, into: &mut Manifest) -> Result<(), Error> {
         let manifest = Manifest::read(&*world.disk, &self.folder)?;
+        let complete = self.entries(&manifest)?;
         for entry in &mut into.tables {
-            entry.set_chunks(self.entry(&manifest, entry)?.chunks.clone());
+            entry.set_chunks(self.entry(&complete, entry)?.chunks.clone());
         }
         Ok(())
     }
 
-    fn entry<'a>(&self, manifest: &'a Manifest, entry: &TableEntry) -> Result<&'a TableEntry, Error> {
-        let found = manifest.tables.iter().find(|other| other.table.name == entry.table.name);
-        found
-            .filter(|_| manifest.id == self.id)
-            .ok_or_else(|| self.ended("there is another dump in its place"))
+    /// The tables of the complete dump, by name.
+    fn entries<'a>(&self, manifest: &'a Manifest) -> Result<BTreeMap<&'a TableName, &'a TableEntry>, Error> {
+        if manifest.id != self.id {
+            return Err(self.replaced());
+        }
+        Ok(manifest.tables.iter().map(|entry| (&entry.table.name, entry)).collect())
+    }
+
+    fn entry<'a>(
+        &self,
+        complete: &BTreeMap<&TableName, &'a TableEntry>,
+        entry: &TableEntry,
+    ) -> Result<&'a TableEntry, Error> {
+        complete.get(&entry.table.name).copied().ok_or_else(|| self.replaced())
+    }
+
+    fn replaced(&self) -> Error {
+        self.ended("there is another dump in its place")
     }
 
     fn ended(&self, why: &str) -> Error {

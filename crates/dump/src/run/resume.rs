@@ -1,12 +1,12 @@
 //! Resumes a dump that was stopped: its complete tables are kept, all others are dumped in a new snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use disk::Disk;
-use server::Session;
 use server::definition::without_counter;
+use server::{Session, TableName};
 
 use super::DumpRequest;
 use crate::manifest::{self, Manifest, Source, TableEntry};
@@ -73,9 +73,11 @@ impl Left {
         request: &DumpRequest,
         tables: &mut [TableEntry],
     ) -> Result<Manifest, Error> {
+        let mut by_name: BTreeMap<TableName, &mut TableEntry> =
+            tables.iter_mut().map(|entry| (entry.table.name.clone(), entry)).collect();
         let mut kept = 0;
         for old in &self.manifest.tables {
-            let new = tables.iter_mut().find(|entry| entry.table.name == old.table.name);
+            let new = by_name.remove(&old.table.name);
             match new.filter(|new| {
                 old.earlier.is_some() && is_same(old, new) && self.has_files(world, request, old)
             }) {

@@ -74,6 +74,63 @@ fn comes_back(pair: &Pair, dump: &str) {
     target.execute("DROP DATABASE d").unwrap();
 }
 
+/// Waits until the time at which the tables were made is one that shows later DDL: the server knows it in whole
+/// seconds.
+pub(super) fn until_settled(pair: &Pair) {
+    let settled = "SELECT MAX(CREATE_TIME) < NOW() - INTERVAL 3 SECOND FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
+    let mut source = pair.source();
+    crate::support::until("tables are some seconds old", || {
+        source.value(settled).unwrap().as_deref() == Some("1")
+    });
+}
+
+/// Of tables that are some seconds old, only the time of creation is compared. It shows every ALTER, also those
+/// that leave the rows as they are.
+#[test]
+fn ddl_on_older_tables_is_named() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut gate = Gate::close(&pair);
+    let tables = ["added", "renamed", "commented", "indexed", "same"];
+    for table in tables {
+        gate.run(&[
+            &format!("CREATE TABLE d.{table} (id INT PRIMARY KEY, v INT, n INT AUTO_INCREMENT, KEY (n))"),
+            &format!("INSERT INTO d.{table} VALUES (1, 1, 1), (2, 2, 2)"),
+        ]);
+    }
+    // It is read first.
+    gate.run(&[
+        "CREATE TABLE d.large LIKE d.t",
+        "INSERT INTO d.large SELECT -id, v FROM d.t",
+        "INSERT INTO d.large SELECT id - 10000, v FROM d.large",
+        "ANALYZE TABLE d.large",
+    ]);
+    until_settled(&pair);
+    let dump = gate.reached_by(&pair, "d.dump");
+    gate.run(&[
+        "ALTER TABLE d.added ADD COLUMN w INT DEFAULT 5",
+        "ALTER TABLE d.renamed CHANGE v w INT",
+        "ALTER TABLE d.commented COMMENT = 'new'",
+        "ALTER TABLE d.indexed ADD KEY (v)",
+        "INSERT INTO d.same VALUES (3, 3, 100)",
+        "ALTER TABLE d.large COMMENT = 'new'",
+    ]);
+    gate.open();
+    let ended = dump.end().exits(3);
+    for table in &tables[..4] {
+        assert!(ended.err.contains(&format!("`d`.`{table}` was altered")), "{table}: {}", ended.err);
+    }
+    assert!(!ended.err.contains("`d`.`same`"), "{}", ended.err);
+    assert!(ended.err.contains("table `d`.`large`: altered after it was dumped"), "{}", ended.err);
+    pair.load(&["d.dump"]).exits(0);
+    let mut target = pair.target();
+    let of = |table: &str| target.definition(&format!("d.{table}").parse().unwrap()).unwrap();
+    let made = tables.map(of);
+    assert!(made[0].contains("`w`") && made[1].contains("`w`") && made[2].contains("'new'"), "{made:?}");
+    assert!(made[3].contains("KEY `v`"), "{made:?}");
+    // The counter goes on behind the rows of the snapshot.
+    assert!(made[4].contains("AUTO_INCREMENT=3"), "{made:?}");
+}
+
 /// While chunks of a table wait to be read, nobody holds a lock on it.
 #[test]
 fn ddl_does_not_wait_for_the_end_of_a_dump() {

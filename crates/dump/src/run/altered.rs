@@ -1,0 +1,99 @@
+//! Tables that were altered while they were dumped, or whose rows the server can't read.
+
+use server::catalogue::{Catalogue, Wanted};
+use server::{Session, TableName};
+
+use disk::Output;
+
+use super::worker::{Job, Shared};
+use crate::journal::Step;
+use crate::manifest::{Chunk, Manifest};
+use crate::{Error, plan};
+
+/// Leaves out the rows of a table that the server can't read. Returns a line that says so.
+pub(super) fn leave_out(
+    job: Job<'_>,
+    manifest: &mut Manifest,
+    at: usize,
+    what: &str,
+) -> Result<String, Error> {
+    // What was read of it before does not count.
+    job.journal.add(&Step::Again(at))?;
+    let entry = &mut manifest.tables[at];
+    entry.data = false;
+    entry.set_chunks(Vec::new());
+    super::resume::clear(&*job.world.disk, &job.request.folder.join(&entry.folder))?;
+    Ok(format!("rows of table {}: the server can't read them ({what})", entry.table.name))
+}
+
+/// Whether the server says that the files of a table are missing or damaged. Numbers below 200 are those of
+/// storage engines.
+pub(super) fn is_damage(error: &server::Error) -> bool {
+    /// Can't open, can't find the file; the engine failed; incorrect information, key file, old key file;
+    /// crashed; the index is corrupt, the tablespace is missing or discarded; not in the engine.
+    const DAMAGE: [u16; 12] = [1016, 1017, 1030, 1033, 1034, 1035, 1194, 1195, 1712, 1812, 1814, 1932];
+    matches!(error, server::Error::Sql { code, .. } if *code < 200 || DAMAGE.contains(code))
+}
+
+/// Reads an altered table once more, in one piece and under its new definition, if the snapshot allows that.
+/// If not, all other tables are complete by now, and a resumed dump has to read only this one.
+pub(super) fn read_again(
+    job: Job<'_>,
+    session: &mut Session,
+    manifest: &mut Manifest,
+    (at, what): (usize, String),
+) -> Result<(), Error> {
+    let name = manifest.tables[at].table.name.clone();
+    job.journal.add(&Step::Again(at))?;
+    let found = Catalogue::read(session, &OneTable(&name), &mut |_, _| {})?;
+    session.execute(plan::FORGET)?;
+    let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
+        return Err(Error::Altered { table: name.to_string(), what });
+    };
+    manifest.tables[at] = super::entry(&table, job.request);
+    let entry = &manifest.tables[at];
+    let folder = job.request.folder.join(&entry.folder);
+    super::resume::clear(&*job.world.disk, &folder)?;
+    job.world.disk.create_folder(&folder).map_err(Error::file(&folder))?;
+    let shared = Shared::new(job, manifest, None);
+    (shared.state(at).planned, shared.state(at).open) = (true, 1);
+    let chunk = Chunk::planned(0, Vec::new(), None);
+    let path = manifest.path(&job.request.folder, entry, &chunk);
+    let output = Output::create(&*job.world.disk, &path).map_err(Error::file(&path))?;
+    let (chunk, output) = match shared.rows(session, (at, entry), chunk, (output, &path)) {
+        // It is not that the table was altered.
+        Err(Error::Server(source)) if is_damage(&source) => {
+            return Err(Error::Object { object: format!("table {name}"), source: Box::new(source) });
+        }
+        read => read.map_err(|error| shared.told(error, entry))?,
+    };
+    output.finish().map_err(Error::file(&path))?;
+    shared.chunk_done(session, at, Some(chunk))?;
+    let state = std::mem::take(&mut *shared.state(at));
+    state.store(&mut manifest.tables[at]);
+    job.world.progress.note(&format!(
+        "table {name} was altered while it was dumped ({what}); it was read again, and is in the dump under its new definition"
+    ));
+    Ok(())
+}
+
+/// Selects one table.
+struct OneTable<'a>(&'a TableName);
+
+impl Wanted for OneTable<'_> {
+    fn schema(&self, schema: &str) -> bool {
+        self.0.schema == schema
+    }
+
+    fn table(&self, schema: &str, table: &str) -> bool {
+        self.0.schema == schema && self.0.table == table
+    }
+
+    fn programs(&self, _: &str) -> bool {
+        false
+    }
+
+    fn accounts(&self) -> bool {
+        false
+    }
+}
