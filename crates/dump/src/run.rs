@@ -2,11 +2,11 @@
 
 mod altered;
 mod check;
-mod identity;
-mod pace;
-mod part;
+mod chunk_size;
 mod read;
+mod read_units;
 mod resume;
+mod table_ids;
 mod throttle;
 mod worker;
 
@@ -24,16 +24,16 @@ use server::{Flavour, Rights, Session, TableName, Target, Version};
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
 
-use identity::Identities;
+use table_ids::TableIds;
 use worker::Job;
 
+use crate::context::Context;
 use crate::definer::{self, Definer};
 use crate::hash::Sum;
 use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, Source, TableEntry};
 use crate::selection::{Conditions, Selection};
-use crate::world::World;
-use crate::{Error, Format, manifest, name, plan, schema};
+use crate::{Error, Format, folder_name, manifest, plan, schema};
 
 /// A request for a dump.
 #[derive(Clone, Debug)]
@@ -91,13 +91,13 @@ pub struct DumpSummary {
 /// # Errors
 /// [`Error::Altered`] when DDL interfered, [`Error::Mismatch`] when the folder exists; otherwise errors of
 /// the server or the operating system. An unfinished dump stays in the folder, without a manifest.
-pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
-    let (disk, folder) = (&*world.disk, &request.folder);
+pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
+    let (disk, folder) = (&*context.disk, &request.folder);
     let mut session = snapshot::connect(target)?;
     session.execute(&format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1)))?;
-    world.progress.phase("reading the catalogue", None);
+    context.progress.phase("reading the catalogue", None);
     let settled = settled_before(&mut session)?;
-    let mut told = |done, total| world.progress.step(done, total, "table");
+    let mut told = |done, total| context.progress.step(done, total, "table");
     let before = Catalogue::read(&mut session, &request.selection, &mut told)?;
     request.selection.check(&before)?;
     check_conditions(&mut session, &before, request)?;
@@ -113,27 +113,27 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let earlier = match left {
         Some(left) => {
             left.check(request, &session)?;
-            left.keep(world, request, &mut tables)?.earlier
+            left.keep(context, request, &mut tables)?.earlier
         }
         None => Vec::new(),
     };
-    let identities = Identities::read(&mut session)?;
+    let identities = TableIds::read(&mut session)?;
     let held = hold_off_ddl(target, &tables, request.block_ddl)?;
-    let mut snapshot = begin(world, target, request, &tables)?;
+    let mut snapshot = begin(context, target, request, &tables)?;
     let mut manifest = describe(&mut session, &mut snapshot, request)?;
     manifest.tables = tables;
     manifest.set_earlier(earlier);
     manifest.objects = before.objects.clone();
-    definer::tell(world, &definer::apply(&mut manifest, &request.definer));
-    before.own.iter().for_each(|line| world.progress.note(line));
+    definer::tell(context, &definer::apply(&mut manifest, &request.definer));
+    before.own.iter().for_each(|line| context.progress.note(line));
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
         make_folders(disk, folder, &manifest)?;
-        let job = Job { world, request, journal: &journal, settled: settled.as_deref() };
+        let job = Job { context, request, journal: &journal, settled: settled.as_deref() };
         let damaged = worker::run(job, &mut snapshot, &identities, &mut manifest)?;
         // Whoever waits to alter one of them can continue.
         drop(held);
-        world.progress.phase("looking for what changed meanwhile", None);
+        context.progress.phase("looking for what changed meanwhile", None);
         let known = KnownTables::new(before.tables.iter(), settled.as_deref());
         let after = Catalogue::definitions_since(&mut session, &request.selection, &known)?;
         let mut omitted = damaged;
@@ -164,7 +164,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
 /// Creates a folder for each table that has files of its own, and one for tables that share files.
 fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
-    let (small, large) = part::split(manifest, due);
+    let (small, large) = read_units::split(manifest, due);
     let shared = (!small.is_empty()).then(|| manifest::TOGETHER.to_owned());
     for name in large.into_iter().map(|at| manifest.tables[at].folder.clone()).chain(shared) {
         let path = folder.join(name);
@@ -244,17 +244,17 @@ const UNSEEN: &str = "where that is in the binary log this account may not see (
      REPLICATION CLIENT, on *.*), so that no replica can start from this dump";
 
 fn begin(
-    world: &World,
+    context: &Context,
     target: &Target,
     request: &DumpRequest,
     tables: &[TableEntry],
 ) -> Result<Snapshot, Error> {
-    world.progress.phase("beginning one snapshot", None);
+    context.progress.phase("beginning one snapshot", None);
     let with_rows = || tables.iter().filter(|entry| entry.is_due()).map(|entry| &entry.table);
     let unversioned: Vec<TableName> =
         with_rows().filter(|table| !table.is_transactional()).map(|table| table.name.clone()).collect();
     if !unversioned.is_empty() {
-        world.progress.note(&format!(
+        context.progress.note(&format!(
             "no snapshot covers {}: their writers wait until they are read",
             unversioned.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         ));
@@ -279,19 +279,19 @@ fn begin(
         0 => String::new(),
         held => format!(" for {held} ms"),
     };
-    world.progress.note(&format!(
+    context.progress.note(&format!(
         "one snapshot for all sessions: {}{held}; {}",
         snapshot.way.words(),
         place.trim_end()
     ));
     if snapshot.way == Way::TableLocks {
-        world.progress.note(
+        context.progress.note(
             "all tables had to be locked, as this account lacks RELOAD: let an administrator run GRANT RELOAD ON *.* TO it",
         );
     }
     for session in &mut snapshot.sessions {
         // From here on metadata locks last for one chunk.
-        session.execute(plan::MARK)?;
+        session.execute(plan::SET_SAVEPOINT)?;
     }
     Ok(snapshot)
 }
@@ -305,7 +305,7 @@ fn describe(
     if let Some(first) = snapshot.sessions.first_mut().filter(|_| !replica_of.is_empty()) {
         // The position in the source's log may have advanced since the snapshot began; this one has not.
         let applied = first.applied()?;
-        first.execute(plan::FORGET)?;
+        first.execute(plan::RELEASE_LOCKS)?;
         replica_of.extend((!applied.is_empty()).then(|| ("gtid_slave_pos".to_owned(), applied)));
     }
     let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
@@ -331,7 +331,7 @@ fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
     TableEntry {
         place: 0,
         version: manifest::VERSION,
-        folder: name::folder(&table.name),
+        folder: folder_name::folder(&table.name),
         condition: request.conditions.of(&table.name).map(str::to_owned),
         history: table.versioned && request.history && times(Origin::RowTime),
         data: request.data && table.holds_rows(),

@@ -25,9 +25,9 @@ pub struct Selection {
 }
 
 /// What both selections include.
-pub(crate) struct Both<'a>(pub(crate) &'a Selection, pub(crate) &'a Selection);
+pub(crate) struct InBoth<'a>(pub(crate) &'a Selection, pub(crate) &'a Selection);
 
-impl Wanted for Both<'_> {
+impl Wanted for InBoth<'_> {
     fn schema(&self, schema: &str) -> bool {
         self.0.schema(schema) && self.1.schema(schema)
     }

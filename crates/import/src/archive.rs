@@ -100,19 +100,19 @@ impl Member {
         let plain: Box<dyn Read + Send> =
             if self.deflated { Box::new(DeflateDecoder::new(packed)) } else { Box::new(packed) };
         let sum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc);
-        Box::new(Summed { plain, sum, left: self.bytes, expected: self.sum })
+        Box::new(CheckedReader { plain, sum, left: self.bytes, expected: self.sum })
     }
 }
 
 /// Checks length and checksum at the end.
-struct Summed {
+struct CheckedReader {
     plain: Box<dyn Read + Send>,
     sum: crc_fast::Digest,
     left: u64,
     expected: u32,
 }
 
-impl Read for Summed {
+impl Read for CheckedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.plain.read(buffer)?;
         if count == 0 && !buffer.is_empty() {

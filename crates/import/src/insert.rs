@@ -6,7 +6,7 @@ use server::{About, Done, Flavour, Session, TableName, Warning, code, quote_name
 
 use crate::job::{Field, Job};
 use crate::request::{FieldTarget, OnDuplicate};
-use crate::{Duplicates, Error, complaint};
+use crate::{Duplicates, Error, server_warnings};
 
 /// A statement is sent when it has this many bytes: longer ones are no faster.
 const STATEMENT_BYTES: usize = 512 * 1024;
@@ -134,7 +134,7 @@ impl Statement {
         }
         // Row numbers count from the start of this statement; the caller counts from elsewhere.
         warnings.extend(complaints.into_iter().map(|mut warning| {
-            warning.message = complaint::without_row(&warning.message).to_owned();
+            warning.message = server_warnings::without_row(&warning.message).to_owned();
             warning
         }));
         Ok(None)

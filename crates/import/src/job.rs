@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rows::{Dialect, Encoding, Exact, FieldRule, Format, Guessed, Nulls, Watch};
+use rows::{Dialect, DialectCheck, Encoding, Exact, FieldRule, Format, GuessedOptions, Nulls};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
@@ -12,7 +12,7 @@ use crate::request::{FieldTarget, OnDuplicate};
 
 /// How rows get into the table without becoming visible half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Way {
+pub(crate) enum LoadStrategy {
     /// Into a shadow table that gets the target's name at the end; several sessions, a commit for each chunk.
     Shadow,
     /// The same with an engine that can't roll back: the loaded rows are useless after a failure.
@@ -42,7 +42,7 @@ pub(crate) struct Job {
     /// How far the import is.
     pub state: State,
     /// How rows get into the table.
-    pub way: Way,
+    pub strategy: LoadStrategy,
     /// Whether existing rows of the table are replaced.
     pub replace: bool,
     /// Whether the table already exists.
@@ -67,7 +67,7 @@ pub(crate) struct Job {
     pub skip_repeated_header: bool,
     /// Which properties of the form are guesses that loading must confirm.
     #[serde(default)]
-    pub guessed: Guessed,
+    pub guessed: GuessedOptions,
     /// Fields that go into text columns, where a word for NULL may be a value.
     #[serde(default)]
     pub texts: Vec<usize>,
@@ -175,9 +175,10 @@ impl Job {
     }
 
     /// Compares the whole files with the guesses from their beginning.
-    pub(crate) fn watch(&self) -> Watch {
+    pub(crate) fn watch(&self) -> DialectCheck {
         let heading = self.header.then_some(self.heading.as_slice());
-        Watch::new(self.dialect, self.nulls.clone(), self.guessed, heading).with_texts(self.texts.clone())
+        DialectCheck::new(self.dialect, self.nulls.clone(), self.guessed, heading)
+            .with_texts(self.texts.clone())
     }
 
     /// The field of a file that goes into a column or into the variable of that name.

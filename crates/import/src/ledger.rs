@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use server::{Session, TableName, hex_literal};
 
-use crate::careful::Settled;
+use crate::bisect::BisectResult;
 use crate::chunk::Chunk;
 use crate::job::Job;
 use crate::{Duplicates, Error, Reject};
@@ -81,7 +81,12 @@ impl Ledger {
     }
 
     /// Records a chunk, as part of the session's transaction.
-    pub(crate) fn add(&self, session: &mut Session, chunk: &Chunk, settled: &Settled) -> Result<(), Error> {
+    pub(crate) fn add(
+        &self,
+        session: &mut Session,
+        chunk: &Chunk,
+        settled: &BisectResult,
+    ) -> Result<(), Error> {
         let finished = Finished {
             checksum: chunk.checksum(),
             bytes: chunk.bytes().len() as u64,

@@ -16,7 +16,7 @@ const DEFER_FROM_BYTES: u64 = 16 << 20;
 
 /// Decisions made when creating a shadow table.
 #[derive(Default)]
-pub(crate) struct Made {
+pub(crate) struct ShadowTable {
     /// Clauses of the indexes that are built at the end.
     pub deferred: Vec<String>,
     /// The shadow's definition with all its indexes.
@@ -30,7 +30,7 @@ pub(crate) fn like(
     table: &Table,
     choice: (Indexes, Option<u64>),
     progress: &dyn Progress,
-) -> Result<Made, Error> {
+) -> Result<ShadowTable, Error> {
     let shadow = &names.shadow;
     same(session, names, table, progress)?;
     if let Some(next) = table.auto_increment.filter(|next| *next > 1) {
@@ -51,7 +51,7 @@ pub(crate) fn like(
         session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
         progress.note(&format!("{} to be built when all rows are in", count(drops.len(), "index")));
     }
-    Ok(Made { deferred, definition })
+    Ok(ShadowTable { deferred, definition })
 }
 
 /// Creates a table that is defined as the target is. LIKE leaves some things out, such as DATA DIRECTORY;

@@ -5,7 +5,7 @@ mod kind;
 mod value;
 mod word;
 
-use crate::moment::DateOrder;
+use crate::date_time::DateOrder;
 pub use key::KeyStats;
 pub use kind::{ColumnKind, ColumnType, Habits, Written};
 use value::{DOUBLE_DIGITS_MAX, Value, classify};

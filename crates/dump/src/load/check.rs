@@ -7,9 +7,9 @@ use server::{Flavour, Rights, Session, Version, quote_name};
 
 use super::account::is_role;
 use super::{Ledger, LoadRequest};
+use crate::context::Context;
 use crate::definer::definer_of;
 use crate::manifest::Manifest;
-use crate::world::World;
 use crate::{Error, Format};
 
 /// Removes what is not selected from the manifest.
@@ -40,7 +40,7 @@ pub(crate) fn select(manifest: &mut Manifest, selection: &dyn Wanted) -> Result<
 }
 
 /// Checks that every data file exists and is as long as the manifest says.
-pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+pub(super) fn files(context: &Context, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
     let mut last = None;
     for entry in manifest.tables.iter().filter(|entry| entry.data && request.data) {
         for chunk in &entry.chunks {
@@ -48,7 +48,7 @@ pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -
             // Many chunks may share a file.
             let len = match &last {
                 Some((path, len)) if *path == file.path => *len,
-                _ => world.disk.stat(&file.path).map_err(Error::file(&file.path))?.len,
+                _ => context.disk.stat(&file.path).map_err(Error::file(&file.path))?.len,
             };
             if !file.fits(len) {
                 let wanted = file.offset.unwrap_or(0) + file.bytes;

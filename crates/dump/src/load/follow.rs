@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use server::TableName;
 
-use super::data::Feed;
+use super::rows::TaskSource;
 use crate::journal::{self, Reader, Step};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::run::pause;
-use crate::{Error, World};
+use crate::{Context, Error};
 
 /// How long to wait before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 
 /// A dump that is being made.
-pub(crate) struct Follow {
+pub(crate) struct RunningDump {
     folder: PathBuf,
     id: String,
     /// Its tables, as numbered in the journal.
@@ -38,24 +38,24 @@ struct State {
     whole: bool,
 }
 
-impl Follow {
+impl RunningDump {
     /// Waits until the dump has begun. Returns its manifest as far as it is known then, and no follower if
     /// the dump is already complete.
-    pub(super) fn begin(world: &World, folder: &Path) -> Result<(Manifest, Option<Follow>), Error> {
-        world.progress.phase("waiting for the dump to begin", None);
+    pub(super) fn begin(context: &Context, folder: &Path) -> Result<(Manifest, Option<RunningDump>), Error> {
+        context.progress.phase("waiting for the dump to begin", None);
         let began = Instant::now();
         let mut reader = Reader::new(folder);
         loop {
-            let alive = journal::is_locked(&*world.disk, folder)?;
-            if let Some(manifest) = complete(world, folder)? {
+            let alive = journal::is_locked(&*context.disk, folder)?;
+            if let Some(manifest) = complete(context, folder)? {
                 return Ok((manifest, None));
             }
             let mut steps =
-                if alive { reader.steps(&*world.disk)?.into_iter() } else { Vec::new().into_iter() };
+                if alive { reader.steps(&*context.disk)?.into_iter() } else { Vec::new().into_iter() };
             if let Some(Step::Begin(manifest)) = steps.next() {
                 let names = manifest.tables.iter().map(|entry| entry.table.name.clone()).collect();
                 let (folder, id, steps) = (folder.to_owned(), manifest.id.clone(), steps.collect());
-                return Ok((*manifest, Some(Follow { folder, id, names, reader, steps })));
+                return Ok((*manifest, Some(RunningDump { folder, id, names, reader, steps })));
             }
             // As long as somebody holds the lock, the dump is only slow to read the catalogue.
             if !alive && began.elapsed() >= BEGIN_WITHIN {
@@ -65,7 +65,7 @@ impl Follow {
                     BEGIN_WITHIN.as_secs()
                 )));
             }
-            if world.is_stopped() {
+            if context.is_stopped() {
                 return Err(Error::Stopped("nothing was loaded"));
             }
             pause(LOOK_AGAIN);
@@ -73,7 +73,7 @@ impl Follow {
     }
 
     /// Hands on chunks as they are completed, until the dump is complete.
-    pub(super) fn feed(&mut self, feed: &Feed<'_>) -> Result<(), Error> {
+    pub(super) fn feed(&mut self, feed: &TaskSource<'_>) -> Result<(), Error> {
         let wanted = &feed.manifest().tables;
         let by_name: BTreeMap<&TableName, usize> =
             wanted.iter().enumerate().map(|(at, entry)| (&entry.table.name, at)).collect();
@@ -85,7 +85,7 @@ impl Follow {
         }
         loop {
             let alive = journal::is_locked(feed.disk(), &self.folder)?;
-            let manifest = complete(feed.world(), &self.folder)?;
+            let manifest = complete(feed.context(), &self.folder)?;
             self.steps.extend(self.reader.steps(feed.disk())?);
             for step in std::mem::take(&mut self.steps) {
                 let at = match &step {
@@ -118,8 +118,8 @@ impl Follow {
     }
 
     /// Takes over what is known only from the complete dump.
-    pub(super) fn finish(&self, world: &World, into: &mut Manifest) -> Result<(), Error> {
-        let manifest = Manifest::read(&*world.disk, &self.folder)?;
+    pub(super) fn finish(&self, context: &Context, into: &mut Manifest) -> Result<(), Error> {
+        let manifest = Manifest::read(&*context.disk, &self.folder)?;
         let complete = self.entries(&manifest)?;
         for entry in &mut into.tables {
             entry.set_chunks(self.entry(&complete, entry)?.chunks.clone());
@@ -157,7 +157,12 @@ impl Follow {
 }
 
 impl State {
-    fn step(&mut self, feed: &Feed<'_>, (at, entry): (usize, &TableEntry), step: Step) -> Result<(), Error> {
+    fn step(
+        &mut self,
+        feed: &TaskSource<'_>,
+        (at, entry): (usize, &TableEntry),
+        step: Step,
+    ) -> Result<(), Error> {
         match step {
             Step::Chunk(_, chunk) if !entry.table.is_transactional() => self.all.push(chunk),
             Step::Chunk(_, chunk) => {
@@ -176,7 +181,7 @@ impl State {
     /// Hands on the remaining chunks of a complete table.
     fn rest(
         &mut self,
-        feed: &Feed<'_>,
+        feed: &TaskSource<'_>,
         (at, entry): (usize, &TableEntry),
         chunks: &[Chunk],
     ) -> Result<(), Error> {
@@ -198,9 +203,9 @@ impl State {
 }
 
 /// The manifest of a dump that is complete.
-fn complete(world: &World, folder: &Path) -> Result<Option<Manifest>, Error> {
-    match world.disk.stat(&folder.join(manifest::NAME)) {
-        Ok(_) => Manifest::read(&*world.disk, folder).map(Some),
+fn complete(context: &Context, folder: &Path) -> Result<Option<Manifest>, Error> {
+    match context.disk.stat(&folder.join(manifest::NAME)) {
+        Ok(_) => Manifest::read(&*context.disk, folder).map(Some),
         Err(_) => Ok(None),
     }
 }

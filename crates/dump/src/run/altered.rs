@@ -22,7 +22,7 @@ pub(super) fn leave_out(
     let entry = &mut manifest.tables[at];
     entry.data = false;
     entry.set_chunks(Vec::new());
-    super::resume::clear(&*job.world.disk, &job.request.folder.join(&entry.folder))?;
+    super::resume::clear(&*job.context.disk, &job.request.folder.join(&entry.folder))?;
     Ok(format!("rows of table {}: the server can't read them ({what})", entry.table.name))
 }
 
@@ -46,20 +46,20 @@ pub(super) fn read_again(
     let name = manifest.tables[at].table.name.clone();
     job.journal.add(&Step::Again(at))?;
     let found = Catalogue::read(session, &OneTable(&name), &mut |_, _| {})?;
-    session.execute(plan::FORGET)?;
+    session.execute(plan::RELEASE_LOCKS)?;
     let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
         return Err(Error::Altered { table: name.to_string(), what });
     };
     manifest.tables[at] = super::entry(&table, job.request);
     let entry = &manifest.tables[at];
     let folder = job.request.folder.join(&entry.folder);
-    super::resume::clear(&*job.world.disk, &folder)?;
-    job.world.disk.create_folder(&folder).map_err(Error::file(&folder))?;
+    super::resume::clear(&*job.context.disk, &folder)?;
+    job.context.disk.create_folder(&folder).map_err(Error::file(&folder))?;
     let shared = Shared::new(job, manifest, None);
     (shared.state(at).planned, shared.state(at).open) = (true, 1);
     let chunk = Chunk::planned(0, Vec::new(), None);
     let path = manifest.path(&job.request.folder, entry, &chunk);
-    let output = Output::create(&*job.world.disk, &path).map_err(Error::file(&path))?;
+    let output = Output::create(&*job.context.disk, &path).map_err(Error::file(&path))?;
     let (chunk, output) = match shared.rows(session, (at, entry), chunk, (output, &path)) {
         // It is not that the table was altered.
         Err(Error::Server(source)) if is_damage(&source) => {
@@ -71,7 +71,7 @@ pub(super) fn read_again(
     shared.chunk_done(session, at, Some(chunk))?;
     let state = std::mem::take(&mut *shared.state(at));
     state.store(&mut manifest.tables[at]);
-    job.world.progress.note(&format!(
+    job.context.progress.note(&format!(
         "table {name} was altered while it was dumped ({what}); it was read again, and is in the dump under its new definition"
     ));
     Ok(())

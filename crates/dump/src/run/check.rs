@@ -50,7 +50,7 @@ impl Shared<'_> {
     fn check(&self, session: &mut Session, tables: &[usize]) -> Vec<Result<(), Error>> {
         let names: Vec<_> = tables.iter().map(|at| &self.manifest.tables[*at].table.name).collect();
         let read = statuses(session, &names);
-        let read = read.and_then(|read| session.execute(plan::FORGET).map(|_| read));
+        let read = read.and_then(|read| session.execute(plan::RELEASE_LOCKS).map(|_| read));
         match read {
             Ok(statuses) => {
                 let pairs = tables.iter().zip(&statuses);
@@ -73,7 +73,7 @@ impl Shared<'_> {
             status.counter
         } else {
             let definition = session.definition(&table.name).map_err(|error| explain(error.into(), table))?;
-            session.execute(plan::FORGET)?;
+            session.execute(plan::RELEASE_LOCKS)?;
             self.compare(table, &definition, &status.created)?;
             counter(&definition)
         };
@@ -83,7 +83,7 @@ impl Shared<'_> {
             self.state(at).counter = counter;
         }
         self.job.journal.add(&Step::Table(at))?;
-        self.tallies[at].end(&*self.job.world.progress);
+        self.tallies[at].end(&*self.job.context.progress);
         if !table.is_transactional() {
             self.unlock_one();
         }
@@ -118,7 +118,7 @@ impl Shared<'_> {
 fn counter_of_rows(session: &mut Session, table: &Table) -> Result<Option<u64>, Error> {
     let Some(column) = counted(&table.definition) else { return Ok(None) };
     let last = session.value(&format!("SELECT MAX({column}) FROM {}", table.name))?;
-    session.execute(plan::FORGET)?;
+    session.execute(plan::RELEASE_LOCKS)?;
     let last = last.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     Ok(Some(last.saturating_add(1).max(counter(&table.definition).unwrap_or(1))))
 }

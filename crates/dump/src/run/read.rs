@@ -8,16 +8,16 @@ use server::Session;
 
 use super::check::explain;
 use super::worker::{STOPPED, Shared};
-use crate::file::Writer;
-use crate::line::Lines;
-use crate::manifest::{Chunk, TableEntry, Within};
+use crate::canonical::CanonicalLines;
+use crate::data_file::Writer;
+use crate::manifest::{Chunk, SharedFilePart, TableEntry};
 use crate::{Error, plan, select};
 
 impl Shared<'_> {
     /// Reads a chunk into a file of its own.
     pub(super) fn read_alone(&self, session: &mut Session, table: usize, chunk: Chunk) -> Result<(), Error> {
         let path = self.manifest.path(&self.job.request.folder, &self.manifest.tables[table], &chunk);
-        let output = Output::create(&*self.job.world.disk, &path).map_err(Error::file(&path))?;
+        let output = Output::create(&*self.job.context.disk, &path).map_err(Error::file(&path))?;
         let (chunk, output) = self.read(session, table, chunk, (output, &path))?;
         output.finish().map_err(Error::file(&path))?;
         self.chunk_done(session, table, Some(chunk))
@@ -41,7 +41,7 @@ impl Shared<'_> {
             match tables.get(chunks.len()).copied() {
                 Some(at) => {
                     self.survive(at, read)?;
-                    session.execute(plan::FORGET)?;
+                    session.execute(plan::RELEASE_LOCKS)?;
                     tables.retain(|other| *other != at);
                 }
                 None => {
@@ -64,11 +64,11 @@ impl Shared<'_> {
         (file, path): (u32, &Path),
         chunks: &mut Vec<Chunk>,
     ) -> Result<(), Error> {
-        let mut output = Output::create(&*self.job.world.disk, path).map_err(Error::file(path))?;
+        let mut output = Output::create(&*self.job.context.disk, path).map_err(Error::file(path))?;
         let mut offset = 0;
         for at in tables {
             let mut chunk = Chunk::planned(0, Vec::new(), None);
-            chunk.within = Some(Within { file, offset });
+            chunk.within = Some(SharedFilePart { file, offset });
             let (chunk, rest) = self.read(session, *at, chunk, (output, path))?;
             output = rest;
             offset += chunk.file_bytes;
@@ -116,15 +116,15 @@ impl Shared<'_> {
                 return Err(io::Error::other("stopped"));
             }
             self.throttle.pass(lines.len() as u64, &|| self.must_end());
-            self.job.world.progress.read(rows * estimate);
-            self.job.world.progress.done(rows, lines.len() as u64);
-            self.tallies[at].add(&*self.job.world.progress, rows, rows * estimate, lines.len() as u64);
+            self.job.context.progress.read(rows * estimate);
+            self.job.context.progress.done(rows, lines.len() as u64);
+            self.tallies[at].add(&*self.job.context.progress, rows, rows * estimate, lines.len() as u64);
             writer.lines(lines).map_err(|error| {
                 failed = Some(error);
                 io::Error::other("the file can't be written")
             })
         };
-        let mut lines = Lines::new(&mut to);
+        let mut lines = CanonicalLines::new(&mut to);
         let sql = select::query(entry, &chunk, entry.condition.as_deref());
         let streamed = session.stream(&sql, &mut lines).map_err(Error::from);
         let ended = streamed.and_then(|_| lines.finish().map_err(Error::file(path)));
@@ -134,7 +134,7 @@ impl Shared<'_> {
         (chunk.sum, chunk.text_bytes) = ended?;
         let (written, output) = writer.end().map_err(Error::file(path))?;
         (chunk.file_bytes, chunk.blake3) = (written.bytes, written.blake3);
-        session.execute(plan::FORGET)?;
+        session.execute(plan::RELEASE_LOCKS)?;
         Ok((chunk, output))
     }
 }

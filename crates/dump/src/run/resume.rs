@@ -10,11 +10,11 @@ use server::{Session, TableName};
 
 use super::DumpRequest;
 use crate::manifest::{self, Manifest, Source, TableEntry};
-use crate::{Error, World, journal};
+use crate::{Context, Error, journal};
 use progress::count;
 
 /// What a stopped dump has left.
-pub(super) struct Left {
+pub(super) struct StoppedDump {
     manifest: Manifest,
 }
 
@@ -32,13 +32,13 @@ pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> 
 
 /// Finds what a stopped dump left in the folder, which is locked for us; `None` when it had not written
 /// anything yet.
-pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error> {
+pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<StoppedDump>, Error> {
     check_folder(disk, folder)?;
     journal::set_aside(disk, folder)?;
-    Ok(journal::left(disk, folder)?.map(|manifest| Left { manifest }))
+    Ok(journal::left(disk, folder)?.map(|manifest| StoppedDump { manifest }))
 }
 
-impl Left {
+impl StoppedDump {
     /// Checks that the dump was begun on this server, with the format that this request asks for.
     pub(super) fn check(&self, request: &DumpRequest, session: &Session) -> Result<(), Error> {
         let (begun, about) = (&self.manifest, &session.about);
@@ -69,7 +69,7 @@ impl Left {
     /// of all others.
     pub(super) fn keep(
         self,
-        world: &World,
+        context: &Context,
         request: &DumpRequest,
         tables: &mut [TableEntry],
     ) -> Result<Manifest, Error> {
@@ -79,17 +79,17 @@ impl Left {
         for old in &self.manifest.tables {
             let new = by_name.remove(&old.table.name);
             match new.filter(|new| {
-                old.earlier.is_some() && is_same(old, new) && self.has_files(world, request, old)
+                old.earlier.is_some() && is_same(old, new) && self.has_files(context, request, old)
             }) {
                 Some(new) => {
                     (new.earlier, new.sum, new.chunks) = (old.earlier, old.sum, old.chunks.clone());
                     kept += 1;
                 }
-                None => clear(&*world.disk, &request.folder.join(&old.folder))?,
+                None => clear(&*context.disk, &request.folder.join(&old.folder))?,
             }
         }
-        self.clear_together(world, request, tables)?;
-        world.progress.note(&format!(
+        self.clear_together(context, request, tables)?;
+        context.progress.note(&format!(
             "going on with a stopped dump: {kept} of {} kept as they were, the rest is dumped in a new snapshot",
             count(tables.len(), "table")
         ));
@@ -99,7 +99,7 @@ impl Left {
     /// Removes shared files of small tables if none of their tables is kept.
     fn clear_together(
         &self,
-        world: &World,
+        context: &Context,
         request: &DumpRequest,
         tables: &[TableEntry],
     ) -> Result<(), Error> {
@@ -107,20 +107,20 @@ impl Left {
         let chunks = || tables.iter().flat_map(|entry| entry.chunks.iter().map(move |chunk| (entry, chunk)));
         let kept: BTreeSet<PathBuf> =
             chunks().map(|(entry, chunk)| self.manifest.path(&request.folder, entry, chunk)).collect();
-        for name in world.disk.list(&folder).unwrap_or_default() {
+        for name in context.disk.list(&folder).unwrap_or_default() {
             let path = folder.join(name);
             if !kept.contains(&path) {
-                world.disk.remove(&path).map_err(Error::file(&path))?;
+                context.disk.remove(&path).map_err(Error::file(&path))?;
             }
         }
         Ok(())
     }
 
     /// Whether all files of a table exist with their former lengths.
-    fn has_files(&self, world: &World, request: &DumpRequest, entry: &TableEntry) -> bool {
+    fn has_files(&self, context: &Context, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
             let file = self.manifest.data_file(&request.folder, entry, chunk);
-            world.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len))
+            context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len))
         })
     }
 }

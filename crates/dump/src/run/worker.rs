@@ -11,14 +11,14 @@ use server::{Hold, Session};
 
 use super::altered::{is_damage, leave_out, read_again};
 use super::check::explain;
-use super::identity::Identities;
-use super::pace::Pace;
+use super::chunk_size::ChunkSize;
+use super::table_ids::TableIds;
 use super::throttle::Throttle;
-use super::{DumpRequest, World, part};
+use super::{Context, DumpRequest, read_units};
 use crate::journal::Journal;
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::parallel::Failure;
-use crate::tally::Tally;
+use crate::table_progress::TableProgress;
 use crate::{Error, plan};
 
 /// What to do with the folder of a dump that was stopped.
@@ -27,7 +27,7 @@ pub(super) const STOPPED: &str = "the folder has no manifest: remove it, or dump
 /// What all parts of a dump need.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
-    pub(super) world: &'a World,
+    pub(super) context: &'a Context,
     pub(super) request: &'a DumpRequest,
     pub(super) journal: &'a Journal,
     /// The time before which a table must have been created for an ALTER to show in that time.
@@ -63,9 +63,9 @@ pub(super) struct Shared<'a> {
     pub(super) job: Job<'a>,
     pub(super) manifest: &'a Manifest,
     pub(super) throttle: Throttle,
-    pace: Mutex<Pace>,
+    pace: Mutex<ChunkSize>,
     states: Vec<Mutex<State>>,
-    pub(super) tallies: Vec<Tally>,
+    pub(super) tallies: Vec<TableProgress>,
     /// Tables that are locked until all are read, because no snapshot covers them.
     pub(super) locked: Mutex<(usize, Option<Hold>)>,
     /// Tables that DDL changed, and what was observed.
@@ -80,11 +80,11 @@ pub(super) struct Shared<'a> {
 pub(super) fn run(
     job: Job<'_>,
     snapshot: &mut Snapshot,
-    identities: &Identities,
+    identities: &TableIds,
     manifest: &mut Manifest,
 ) -> Result<Vec<String>, Error> {
     let total = manifest.tables.iter().filter(|entry| entry.is_due()).map(|entry| entry.table.bytes).sum();
-    job.world.progress.phase("dumping", Some(total));
+    job.context.progress.phase("dumping", Some(total));
     let shared = Shared::new(job, manifest, snapshot.take_locks());
     let mut sessions = std::mem::take(&mut snapshot.sessions).into_iter();
     let mut planner = sessions.next();
@@ -115,7 +115,7 @@ pub(super) fn run(
     let Some(mut session) = planner else { return Ok(Vec::new()) };
     for (at, what) in altered.into_iter().filter(|(at, _)| !damaged.contains_key(at)).collect::<Vec<_>>() {
         let name = &manifest.tables[at].table.name;
-        if !identities.same(&Identities::read(&mut session)?, name) {
+        if !identities.same(&TableIds::read(&mut session)?, name) {
             return Err(Error::Altered { table: name.to_string(), what });
         }
         match read_again(job, &mut session, manifest, (at, what)) {
@@ -144,13 +144,13 @@ impl<'a> Shared<'a> {
         let due = || manifest.tables.iter().filter(|entry| entry.is_due());
         let total = due().map(|entry| entry.table.bytes).sum();
         let unversioned = due().filter(|entry| !entry.table.is_transactional()).count();
-        let tally = |entry: &TableEntry| Tally::new(&entry.table.name, entry.table.bytes);
+        let tally = |entry: &TableEntry| TableProgress::new(&entry.table.name, entry.table.bytes);
         Shared {
             job,
             manifest,
             throttle: Throttle::new(request.limits, request.sessions),
             pace: Mutex::new(
-                request.chunk_bytes.map_or_else(|| Pace::new(total, request.sessions), Pace::fixed),
+                request.chunk_bytes.map_or_else(|| ChunkSize::new(total, request.sessions), ChunkSize::fixed),
             ),
             states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
             tallies: manifest.tables.iter().map(tally).collect(),
@@ -186,14 +186,14 @@ impl<'a> Shared<'a> {
     }
 
     pub(super) fn must_end(&self) -> bool {
-        self.failure.is_there() || self.job.world.is_stopped()
+        self.failure.is_there() || self.job.context.is_stopped()
     }
 
     pub(super) fn state(&self, table: usize) -> MutexGuard<'_, State> {
         self.states[table].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
+    fn pace(&self) -> MutexGuard<'_, ChunkSize> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,7 +204,7 @@ impl<'a> Shared<'a> {
             let table = &self.manifest.tables[*at].table;
             (table.is_transactional(), std::cmp::Reverse(table.bytes))
         });
-        let (small, large) = part::split(self.manifest, order);
+        let (small, large) = read_units::split(self.manifest, order);
         for at in large {
             let table = &self.manifest.tables[at].table;
             let mut number = 0;
@@ -214,9 +214,9 @@ impl<'a> Shared<'a> {
                 self.state(at).open += 1;
                 self.send(tasks, Task::Chunk { table: at, chunk, bytes })
             };
-            let planned = part::plan(table, session, &|| self.pace().bytes(), &mut hand_on);
+            let planned = read_units::plan(table, session, &|| self.pace().bytes(), &mut hand_on);
             self.survive(at, planned.map_err(|error| explain(error, table)))?;
-            session.execute(plan::FORGET)?;
+            session.execute(plan::RELEASE_LOCKS)?;
             self.state(at).planned = true;
             let closed = self.chunk_done(session, at, None);
             self.survive(at, closed)?;

@@ -6,7 +6,7 @@ use server::{Flavour, Session, TableName, code};
 use crate::Error;
 use crate::mapping::{self, Mapping};
 use crate::request::{FieldTarget, Request};
-use crate::survey::Found;
+use crate::survey::SurveyedTypes;
 use progress::Progress;
 
 /// The most columns of an InnoDB table: `REC_MAX_N_USER_FIELDS`, 1023 minus twice its own three.
@@ -53,7 +53,7 @@ pub(super) fn limits(session: Option<&Session>) -> Limits {
 pub(super) fn new_table(
     request: &Request,
     findings: &Findings,
-    found: &Found,
+    found: &SurveyedTypes,
     (limits, progress): (Limits, &dyn Progress),
 ) -> Result<(Create, Mapping), Error> {
     let names = rows::column_names(&findings.names, findings.columns);

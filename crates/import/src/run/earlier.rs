@@ -2,15 +2,15 @@
 
 use server::{Session, TableName};
 
-use crate::job::{Job, Names, State, Way};
+use crate::job::{Job, LoadStrategy, Names, State};
 use crate::ledger::{FinishedChunks, Ledger};
 use crate::request::{OnDuplicate, Physical, Request};
-use crate::{Error, connect, relax, shadow};
+use crate::{Error, connect, durability, shadow};
 use progress::{Progress, count};
 
 /// Restores settings that a dead run left relaxed.
 pub(super) fn put_back_settings(session: &mut Session, progress: &dyn Progress) -> Result<(), Error> {
-    for line in relax::undo(session)?.lines {
+    for line in durability::undo(session)?.lines {
         progress.warn(&format!("an earlier run was killed before it put this back: {line}"));
     }
     Ok(())
@@ -109,7 +109,7 @@ pub(super) fn earlier(
 /// Chunks that went straight into the table can't be taken back.
 pub(super) fn restartable(names: &Names, job: &Job, finished: &FinishedChunks) -> Result<(), Error> {
     let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
-    if job.way != Way::ByChunk || rows == 0 {
+    if job.strategy != LoadStrategy::ByChunk || rows == 0 {
         return Ok(());
     }
     Err(Error::Target(format!(

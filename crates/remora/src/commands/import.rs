@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use import::source::Stdin;
-use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary, World};
+use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary};
 use progress::{Progress, count};
 use rows::{Habits, Hints, Json, Nulls};
 use serde_json::json;
@@ -211,7 +211,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     });
     let machine = arguments.run.machine.reach()?;
     let (connect, files) = (|| target.connect(), machine.files());
-    let world = World {
+    let world = import::Context {
         disk: &disk::RealDisk,
         server: &*files,
         connect: &connect,

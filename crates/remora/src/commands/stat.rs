@@ -20,8 +20,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use progress::Progress;
+use status::counter::sampler::SampleRequest;
 use status::counter::view::{self, VIEWS, View};
-use status::counter::watch::Wants;
 
 use self::feed::{Event, Feed, Times, watches};
 use self::list::Filter;
@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let wants = Wants { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
+    let wants = SampleRequest { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
     let watches = watches(&arguments.server, password.as_deref(), &words.servers, &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {

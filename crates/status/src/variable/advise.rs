@@ -68,7 +68,7 @@ impl Facts {
     }
 
     fn is_on(&self, name: &str) -> bool {
-        self.value(name).is_some_and(|value| super::value::switch(value) == Some(true))
+        self.value(name).is_some_and(|value| super::value_equality::switch(value) == Some(true))
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -123,7 +123,7 @@ fn binary_log(facts: &Facts) -> Option<Advice> {
 }
 
 fn torn_pages(facts: &Facts) -> Option<Advice> {
-    facts.value("innodb_doublewrite").filter(|value| super::value::switch(value) == Some(false))?;
+    facts.value("innodb_doublewrite").filter(|value| super::value_equality::switch(value) == Some(false))?;
     Some(Advice {
         rule: "torn pages",
         seen: "innodb_doublewrite = OFF".to_owned(),

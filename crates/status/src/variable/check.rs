@@ -9,7 +9,7 @@ use super::name::{is_list, is_named_switch, is_path};
 pub use super::option::is_read;
 use super::option::{Meaning, Prefix, resolve};
 use super::plugin::{Load, loads};
-use super::value::{switch, unit, words};
+use super::value_equality::{switch, unit, words};
 use super::{Argument, Snapshot, Variable, name};
 
 /// What happens to a line, worst first.

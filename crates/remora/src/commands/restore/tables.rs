@@ -203,7 +203,7 @@ fn dump_from(
     let server = boot::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
     boot::settle(&server, stop)?;
     let prepared = boot::connect(&server)?.strings("XA RECOVER")?.len();
-    let world = dump::World {
+    let world = dump::Context {
         disk: Arc::new(RealDisk),
         server: Arc::new(RealDisk),
         stop: Arc::clone(stop),

@@ -335,7 +335,7 @@ fn members_without_a_name_are_seen() {
     std::io::Read::read_to_string(&mut decoder, &mut lines).unwrap();
     assert_eq!(lines, "1\ta\ta\n2\t#3\t#4\n3\tb\ta,b\n");
     // What the server warns about counts only where the rows differ, or are not compared.
-    let truncated = ["table `d`.`t`, chunk 0: 1 warning, the first: Data truncated"];
+    let truncated = ["table `d`.`t`, chunk 0: ", "Data truncated"];
     let ended = pair.load(&["named"]).exits(0);
     assert!(!ended.err.contains("warning"), "{}", ended.err);
     pair.target().execute("DROP DATABASE d").unwrap();
