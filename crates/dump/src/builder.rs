@@ -1,4 +1,4 @@
-//! A dump of rows that are lines already: of tables whose files were read without a server.
+//! Writes a dump of rows that were not read from a server, but from tablespace files.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{Error, Format, folder_name, schema};
 /// Bytes of text after which a chunk ends.
 const CHUNK_BYTES: u64 = 32 << 20;
 
-/// A dump that is being made. Without [`DumpBuilder::finish`] the folder is no dump.
+/// A dump that is being written. Without [`DumpBuilder::finish`] it is incomplete.
 pub struct DumpBuilder<'a> {
     disk: &'a dyn Disk,
     folder: PathBuf,
@@ -209,7 +209,7 @@ impl Write for Chunks<'_> {
     }
 }
 
-/// Lines on their way into a data file.
+/// Writes lines to a data file.
 struct Lines<W: Write> {
     writer: Writer<W>,
     adder: Adder,

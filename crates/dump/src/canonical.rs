@@ -1,4 +1,5 @@
-//! Turns rows of the wire protocol into lines of LOAD DATA's default dialect, in blocks, with their sum.
+//! Converts rows from the wire protocol to canonical lines, in LOAD DATA's default dialect, and sums their
+//! hashes.
 
 use std::io;
 
@@ -12,7 +13,7 @@ const BLOCK_BYTES: usize = 128 << 10;
 /// On the wire a byte up to this one is a length.
 const LENGTH_MAX: u8 = 250;
 
-/// Turns rows into lines and passes them on in blocks; a block may end anywhere, even inside a value.
+/// Converts rows to lines and passes them on in blocks; a block may end anywhere, even inside a value.
 pub(crate) struct CanonicalLines<'a> {
     block: Vec<u8>,
     /// Where the current row begins in the block.

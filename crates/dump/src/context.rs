@@ -1,4 +1,4 @@
-//! What every task gets: access to files, a flag to stop, and a receiver of progress.
+//! What every task needs from the caller: access to files, a stop flag, and a progress receiver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use disk::{Disk, Files};
 use progress::Progress;
 
-/// What the caller provides.
+/// What the caller provides to every task.
 #[derive(Clone)]
 pub struct Context {
     /// Access to files.

@@ -1,4 +1,4 @@
-//! Data files: lines become a compressed file with its checksum, and lines again.
+//! Data files: writes lines to a compressed file with a checksum, and reads them back.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ impl<W: Write> Write for Hashed<W> {
 pub(crate) struct DataFile {
     pub(crate) path: PathBuf,
     pub(crate) codec: Codec,
-    /// Its offset in a file that it shares with others; `None` for a file of its own.
+    /// Its offset in a file shared with other tables; `None` for a file of its own.
     pub(crate) offset: Option<u64>,
     pub(crate) bytes: u64,
     pub(crate) blake3: String,
@@ -143,7 +143,7 @@ impl DataFile {
     }
 
     /// Rows may begin with the magic bytes of a codec, and a recognised stream may ask for all the memory. So
-    /// only the codec that the file's name tells is accepted.
+    /// only the codec given by the file's extension is accepted.
     fn decoder<R: Read + Send + 'static>(&self, reader: R) -> io::Result<Box<dyn Read>> {
         if self.codec == Codec::Plain || self.bytes == 0 {
             return Ok(Box::new(reader));

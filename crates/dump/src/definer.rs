@@ -9,7 +9,7 @@ use server::{Session, quote_name};
 use crate::manifest::Manifest;
 use crate::{Context, Error};
 
-/// Who becomes the definer of views, routines, triggers and events.
+/// The definer of views, routines, triggers and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Definer {
     /// The definer in the dump.

@@ -1,4 +1,4 @@
-//! Compares dump folders and servers, two at a time.
+//! Compares two sides, each a dump folder or a server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::selection::{InBoth, Selection};
 use crate::verify::{self, ChunkOf};
 use crate::{Error, folder_name, value_text};
 
-/// One of the two things that are compared.
+/// One of the two sides of a comparison.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// The folder of a dump.
@@ -288,7 +288,7 @@ fn other_columns(one: (&Contents, &TableEntry), other: (&Contents, &TableEntry))
         (!names.is_empty()).then(|| format!("only in {}: {what} {}", side.title, names.join(", ")))
     };
     let lines: Vec<String> = [only(one, other.1), only(other, one.1)].into_iter().flatten().collect();
-    (!lines.is_empty()).then(|| format!("{}; its rows were not compared", lines.join("; ")))
+    (!lines.is_empty()).then(|| format!("{}; rows not compared", lines.join("; ")))
 }
 
 /// How the definitions of a table differ.

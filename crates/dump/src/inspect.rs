@@ -1,4 +1,4 @@
-//! Examines a dump without a server.
+//! Checks a dump without a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub fn check(context: &Context, folder: &Path, threads: usize) -> Result<CheckSu
             let lines = manifest.data_format == Format::Tsv;
             if let Err(error) = read(context, &file, lines.then_some(chunk.sum), chunk.sum.rows) {
                 if context.is_stopped() {
-                    return Err(Error::Stopped("the dump is not checked to its end"));
+                    return Err(Error::Stopped("the check is incomplete"));
                 }
                 let mut damaged = damaged.lock().unwrap_or_else(PoisonError::into_inner);
                 damaged.push(format!(
@@ -111,7 +111,7 @@ fn read(context: &Context, file: &DataFile, wanted: Option<Sum>, rows: u64) -> i
     }
 }
 
-/// The sum of lines that come in pieces.
+/// Sums lines that arrive in pieces.
 #[derive(Default)]
 struct Lines {
     sum: Sum,

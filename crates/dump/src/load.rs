@@ -35,7 +35,7 @@ pub(crate) use check::select;
 pub(crate) use rewrite::{as_known, known};
 pub(crate) use verify_objects::{NameFolding, same};
 
-/// What to prove after loading.
+/// How thoroughly to verify a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// All rows are read back and their sums compared with the manifest's.
@@ -60,9 +60,9 @@ pub struct LoadRequest {
     pub resume: bool,
     /// Begin while the dump is still being made.
     pub follow: bool,
-    /// What to prove.
+    /// How thoroughly to verify.
     pub verify: Verify,
-    /// Who becomes the definer of views, routines, triggers and events.
+    /// The definer of views, routines, triggers and events.
     pub definer: Definer,
     /// Keep the load out of the target's binary log.
     pub no_binlog: bool,
@@ -190,7 +190,7 @@ pub fn load(context: &Context, target: &Target, request: &LoadRequest) -> Result
     if !rest.is_empty() {
         let names: Vec<&str> = rest.iter().filter_map(|at| all.get(*at).map(String::as_str)).collect();
         load.summary.omitted.push(format!(
-            "the load that was stopped is not complete without {}: --resume goes on with what it was begun with",
+            "the stopped load is incomplete without {}: --resume continues with its original selection",
             names.join(", ")
         ));
         return Ok(load.summary);
@@ -200,7 +200,7 @@ pub fn load(context: &Context, target: &Target, request: &LoadRequest) -> Result
         Err(error) if error.is_passing() => {
             context
                 .progress
-                .warn(&format!("the load is complete, but the database _remora may be left: {error}"));
+                .warn(&format!("the load is complete, but the database _remora may still exist: {error}"));
         }
         removed => removed?,
     }
@@ -216,7 +216,7 @@ fn names(manifest: &Manifest) -> Vec<String> {
 impl Load<'_> {
     /// The part that can be stopped and resumed.
     fn run(&mut self, session: &mut Session) -> Result<(), Error> {
-        self.context.progress.phase("making tables", None);
+        self.context.progress.phase("creating tables", None);
         self.make(session, |kind| kind <= Kind::Sequence)?;
         self.make_tables()?;
         let _snapshot = self.put_off_purge()?;
@@ -226,7 +226,7 @@ impl Load<'_> {
             self.build_indexes()?;
             self.set_counters(session)?;
         }
-        self.context.progress.phase("making routines, views, triggers and events", None);
+        self.context.progress.phase("creating routines, views, triggers and events", None);
         // A role that is a definer must be there first: the server takes an unknown name for a user.
         self.make(session, |kind| kind == Kind::Role)?;
         self.make(session, |kind| kind > Kind::Table && kind < Kind::Role)?;

@@ -85,7 +85,7 @@ pub struct TableEntry {
     /// Its definition.
     #[serde(flatten)]
     pub table: Table,
-    /// Its number in the whole manifest, which it keeps when only a part is selected.
+    /// Its number in the full manifest, which does not change when only some tables are selected.
     #[serde(skip)]
     pub(crate) place: usize,
     /// The version of the format, which decides what text a value has in a line.

@@ -1,4 +1,4 @@
-//! Selects what a dump has by name.
+//! Selects the objects of a dump on a server, by name.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use server::catalogue::{Kind, Wanted};
 
 use crate::manifest::Manifest;
 
-/// Exactly what a dump has, so that a server is asked about nothing else. A server that does not keep the
-/// case of names is asked in lower case, too.
+/// Selects exactly what a dump contains, so that the server is asked about nothing else. Names are also
+/// looked up in lower case on a server that ignores their case.
 pub(crate) struct ManifestFilter {
     schemas: BTreeSet<String>,
     /// Tables, views and sequences, and tables that have triggers.
@@ -57,7 +57,7 @@ impl ManifestFilter {
     }
 }
 
-/// A name as a server has it that folds case, or that does not.
+/// A name as a server stores it, depending on whether it ignores case.
 pub(crate) fn fold(name: &str, folds: bool) -> String {
     if folds { name.to_lowercase() } else { name.to_owned() }
 }

@@ -56,18 +56,18 @@ pub struct DumpRequest {
     pub history: bool,
     /// Resume a stopped dump in this folder: its complete tables are kept.
     pub resume: bool,
-    /// Who becomes the definer of views, routines, triggers and events.
+    /// The definer of views, routines, triggers and events.
     pub definer: Definer,
-    /// About how many bytes of a table make a chunk; `None` for as many as are read in two seconds, within
+    /// The approximate size of a chunk in bytes; `None` for the amount that is read in two seconds, within
     /// limits.
     pub chunk_bytes: Option<u64>,
-    /// How much of the server it leaves to others.
+    /// Limits on the load that the dump puts on the server.
     pub limits: Limits,
     /// How long to wait for a lock.
     pub lock_wait: Duration,
-    /// Hold up DDL on all tables until their rows are read.
+    /// Block DDL on all tables until their rows are read.
     pub block_ddl: bool,
-    /// Kill queries that hold up a lock for longer.
+    /// Kill queries that block a lock for longer than that.
     pub kill_long_queries: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct DumpRequest {
 pub struct DumpSummary {
     /// The manifest that was written.
     pub manifest: Manifest,
-    /// What is missing from the dump or changed meanwhile, a line for each.
+    /// What is missing from the dump or changed while it ran, a line for each.
     pub omitted: Vec<String>,
     /// Rows.
     pub rows: u64,
@@ -161,7 +161,7 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     })
 }
 
-/// Creates a folder for each table that has files of its own, and one for tables that share files.
+/// Creates a folder for each table with files of its own, and one for tables that share files.
 fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
     let (small, large) = read_units::split(manifest, due);
@@ -180,7 +180,7 @@ fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.create_folder(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::Mismatch(format!(
-            "{}: it is there already; name a new folder, or remove this one, or go on with a stopped dump by --resume",
+            "{}: it already exists; give a new folder, remove this one, or resume a stopped dump with --resume",
             folder.display()
         ))),
         other => other.map_err(Error::file(folder)),
@@ -199,7 +199,7 @@ fn check_conditions(
         match session.execute(&format!("PREPARE remora FROM {}", session.quote(&query))) {
             Err(server::Error::Sql { message, .. }) => {
                 return Err(Error::Mismatch(format!(
-                    "--where {condition:?} is no condition for table {}: {message}",
+                    "--where {condition:?} is not a valid condition for table {}: {message}",
                     table.name
                 )));
             }
@@ -255,7 +255,7 @@ fn begin(
         with_rows().filter(|table| !table.is_transactional()).map(|table| table.name.clone()).collect();
     if !unversioned.is_empty() {
         context.progress.note(&format!(
-            "no snapshot covers {}: their writers wait until they are read",
+            "{} are not transactional: writes to them wait until they are dumped",
             unversioned.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         ));
     }
@@ -286,7 +286,7 @@ fn begin(
     ));
     if snapshot.way == Way::TableLocks {
         context.progress.note(
-            "all tables had to be locked, as this account lacks RELOAD: let an administrator run GRANT RELOAD ON *.* TO it",
+            "all tables had to be locked, because this account lacks RELOAD: GRANT RELOAD ON *.* TO it avoids that",
         );
     }
     for session in &mut snapshot.sessions {
@@ -348,11 +348,11 @@ fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -
     for entry in &manifest.tables {
         let name = &entry.table.name;
         if request.data && !entry.table.holds_rows() && entry.table.engine != "BLACKHOLE" {
-            lines.push(format!("rows of table {name}: engine {} keeps them elsewhere", entry.table.engine));
+            lines.push(format!("rows of table {name}: engine {} stores them elsewhere", entry.table.engine));
         }
         if entry.data && entry.table.versioned && !entry.history && request.history {
             lines.push(format!(
-                "old rows of table {name}: they are versioned by transaction numbers, which mean nothing elsewhere"
+                "row history of table {name}: it is versioned by transaction IDs, which are meaningless on another server"
             ));
         }
     }
@@ -391,7 +391,7 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
     for table in after.tables.iter().filter(|table| !names.contains(&table.name)) {
         let title = format!("table {}", table.name);
         if !unread(&title) {
-            lines.push(format!("{title}: made while the dump ran"));
+            lines.push(format!("{title}: created while the dump ran"));
         }
     }
     let now: BTreeMap<&TableName, &Table> = after.tables.iter().map(|table| (&table.name, table)).collect();
@@ -403,7 +403,7 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
             }
             Some(now) if without_counter(&now.definition) != without_counter(&table.definition) => {
                 lines.push(format!(
-                    "table {}: altered after it was dumped; it is in the dump as it was",
+                    "table {}: altered after it was dumped; the dump has it as it was before",
                     table.name
                 ));
             }
@@ -426,9 +426,9 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
     for (key, object) in &after_by_name {
         let what = match before_by_name.get(key) {
             Some(known) if known == object => continue,
-            Some(_) => "changed while the dump ran; it is in the dump as it was",
+            Some(_) => "changed while the dump ran; the dump has it as it was before",
             None if unread(&object.title()) => continue,
-            None => "made while the dump ran",
+            None => "created while the dump ran",
         };
         lines.push(format!("{}: {what}", object.title()));
     }

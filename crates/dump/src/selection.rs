@@ -98,7 +98,7 @@ impl Selection {
 /// SQL conditions for the rows to dump.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    /// For every table that has none of its own.
+    /// For every table without its own condition.
     pub all: Option<String>,
     /// For the tables that a pattern matches; the first match counts.
     pub tables: Vec<(Pattern, String)>,

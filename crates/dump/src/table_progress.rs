@@ -1,4 +1,4 @@
-//! The progress of each table, for whoever watches.
+//! The progress of each table.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

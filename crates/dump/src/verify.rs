@@ -21,7 +21,7 @@ pub(crate) struct ChunkOf<'a> {
     pub(crate) condition: Option<&'a str>,
 }
 
-/// The sum of a part's rows. `read` is told the number of rows, their estimated bytes, and their actual
+/// The sum of a part's rows. `read` is called with the number of rows, their estimated bytes, and their actual
 /// bytes.
 pub(crate) fn sum(
     context: &Context,
@@ -41,13 +41,13 @@ pub(crate) fn sum(
     let mut lines = CanonicalLines::new(&mut to);
     let streamed = session.stream(&select::query(part.entry, part.chunk, part.condition), &mut lines);
     let stopped = |error: server::Error| match error {
-        server::Error::Sink(_) => Error::Stopped("the comparison is not complete"),
+        server::Error::Sink(_) => Error::Stopped("the comparison is incomplete"),
         source => {
             Error::Object { object: format!("table {}", part.entry.table.name), source: Box::new(source) }
         }
     };
     streamed.map_err(stopped)?;
-    let (sum, _) = lines.finish().map_err(|_| Error::Stopped("the comparison is not complete"))?;
+    let (sum, _) = lines.finish().map_err(|_| Error::Stopped("the comparison is incomplete"))?;
     Ok(sum)
 }
 

@@ -1,9 +1,9 @@
-//! Finds the bad rows of a chunk that the server did not accept without complaint.
+//! Finds the bad rows of a chunk for which the server returned warnings.
 //!
-//! LOAD DATA LOCAL never fails because of a row: it skips duplicates and alters values, and says so only in
-//! counts and warnings. A chunk with any of these is rolled back and loaded again in parts, until the parts
-//! that are loaded are clean and each bad record is alone. Warnings that give a row number shorten the
-//! search; without a number (duplicate keys) it is a binary search.
+//! LOAD DATA LOCAL never fails because of a row: it skips duplicates and alters values, which shows only in
+//! its counts and warnings. Such a chunk is rolled back and loaded again in parts, until every bad record is
+//! isolated and the others are loaded. If warnings have row numbers these narrow the search; otherwise
+//! (duplicate keys) it is a binary search.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::sender::{ChunkSender, SendMethod};
 use crate::server_warnings::{named_column, named_rows, plain_reason};
 use crate::{Duplicates, Error};
 
-/// The result of loading a chunk carefully.
+/// The result of loading a chunk by bisection.
 #[derive(Default)]
 pub(crate) struct BisectResult {
     /// Rows that were loaded, but not committed yet.
@@ -27,7 +27,7 @@ pub(crate) struct BisectResult {
     pub duplicates: Duplicates,
 }
 
-/// Loads a chunk in the session's transaction and leaves bad rows out.
+/// Loads a chunk in the session's transaction without its bad rows.
 pub(crate) struct Bisect<'a> {
     /// Sends the records.
     pub wire: &'a Arc<ChunkSender>,
@@ -102,7 +102,7 @@ impl Bisect<'_> {
             let column = complaint.as_deref().and_then(named_column);
             self.reject(
                 only.clone(),
-                complaint.unwrap_or_else(|| "the server did not take this row".to_owned()),
+                complaint.unwrap_or_else(|| "the server did not accept this row".to_owned()),
                 column,
             );
             let rest = part.iter().filter(|range| unsent.contains(&range.start)).cloned().collect();

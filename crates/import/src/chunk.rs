@@ -229,7 +229,7 @@ impl<'a> Open<'a> {
         while self.more && buffer.len() <= target {
             self.read_on(buffer, target + 1, cut)?;
         }
-        // The carry began at the start of a record, so the scan starts anew.
+        // The carry began at the start of a record, so the scan restarts.
         let mut splitter = Splitter::new(&cut.dialect);
         let all = !self.more && buffer.len() <= target;
         let within = buffer.len().min(target);

@@ -1,4 +1,4 @@
-//! What an import needs from outside.
+//! What an import needs from the caller.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use server::Session;
 
 use crate::Error;
 
-/// What an import needs from outside.
+/// What an import needs from the caller.
 pub struct Context<'a> {
     /// Access to files.
     pub disk: &'a dyn Disk,
@@ -20,7 +20,7 @@ pub struct Context<'a> {
     pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
     /// Folder for the rejects of standard input.
     pub folder: PathBuf,
-    /// Cores of this machine: this many sessions help when the server is on this machine too.
+    /// CPU cores of this machine: the useful number of sessions if the server runs on it too.
     pub cores: usize,
     /// Set when the user wants to stop.
     pub stop: Arc<AtomicBool>,

@@ -25,7 +25,7 @@ impl fmt::Display for FileContradiction {
     }
 }
 
-/// What is said where quotes and escapes are both in doubt.
+/// The advice if both quotes and escapes are contradicted.
 const OUTFILE: &str =
     "files of SELECT ... INTO OUTFILE and mysqldump --tab are read with --quote none --escape '\\'";
 
@@ -55,7 +55,7 @@ impl FileContradiction {
         }
     }
 
-    /// All that is in doubt, so that one command can decide all of it.
+    /// All contradictions, so that one command can decide all of them.
     fn what(&self) -> String {
         let mut what = self.doubt.to_string();
         for (line, other) in &self.others {

@@ -1,5 +1,4 @@
-//! The form of the files: which lines do not belong to it, and its guesses, which are reconsidered when a
-//! later place contradicts them.
+//! Detects the dialect of the files, and detects it again when a later line contradicts the first guess.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -55,9 +54,9 @@ pub(crate) fn encoding(
 pub(crate) fn check(name: &str, text: &[u8], hints: &Hints) -> Result<(), Error> {
     let said = hints.json.is_some() || hints.delimiter.is_some() || hints.skip_lines.is_some();
     match rows::foreign_text(text).filter(|_| !said) {
-        Some(what) => {
-            Err(Error::Mismatch(format!("{name} {what}. If it is rows all the same, say --format csv")))
-        }
+        Some(what) => Err(Error::Mismatch(format!(
+            "{name} {what}. To read it as delimited text anyway, use --format csv"
+        ))),
         None => Ok(()),
     }
 }
@@ -144,7 +143,7 @@ pub(crate) fn confirm(
 /// This many contradictions are weighed before the user is asked to decide.
 const ROUNDS_MAX: usize = 16;
 
-/// What contradicted earlier guesses, and the outcome.
+/// The contradictions of earlier guesses, and the outcome.
 #[derive(Default)]
 pub(crate) struct DialectDecision {
     evidence: Vec<Vec<u8>>,
@@ -169,7 +168,7 @@ impl DialectDecision {
         Ok(())
     }
 
-    /// Compares the second look with the first. A guess that does not change is settled.
+    /// Compares the second detection with the first. A guess that does not change is confirmed.
     pub(crate) fn compare(&mut self, kind: ContradictionKind, before: &Findings, now: &mut Findings) {
         let same = (&before.dialect, &before.nulls, before.columns, before.header)
             == (&now.dialect, &now.nulls, now.columns, now.header);

@@ -1,4 +1,4 @@
-//! Server-wide settings that are relaxed for speed, and always restored.
+//! Server-wide durability settings that are relaxed during an import, and always restored.
 //!
 //! The old values are recorded on the server itself, in a table that is committed before anything is changed.
 //! If this run dies, the next run from any machine finds them.
@@ -33,7 +33,8 @@ impl RelaxedDurability {
         progress: &dyn Progress,
     ) -> Result<Option<RelaxedDurability>, Error> {
         if !session.lock(LOCK, 0)? {
-            progress.warn("another import has relaxed the server's durability; it is left to that one");
+            progress
+                .warn("another import has relaxed the server's durability settings, and will restore them");
             return Ok(None);
         }
         let table = TableName { schema: schema.to_owned(), table: TABLE.to_owned() };
@@ -51,7 +52,7 @@ impl RelaxedDurability {
             // A value that a dead run recorded is the true old one, so it is kept.
             session
                 .execute(&format!("INSERT IGNORE INTO {table} VALUES ('{name}', {})", session.quote(&old)))?;
-            progress.note(&format!("{name} is {relaxed} while loading, {old} again afterwards"));
+            progress.note(&format!("{name} is set to {relaxed} while loading and back to {old} afterwards"));
         }
         for (name, relaxed) in SETTINGS {
             session.execute(&format!("SET GLOBAL {name} = {relaxed}"))?;

@@ -60,8 +60,8 @@ impl Statement {
         }
     }
 
-    /// Inserts rows that are given as lines of LOAD DATA's dialect. If the server had no complaint, returns
-    /// how many were inserted and how many had an existing key; otherwise adds the complaints to `warnings`.
+    /// Inserts rows that are given as lines of LOAD DATA's dialect. Without warnings, returns how many were
+    /// inserted and how many had an existing key; otherwise adds the warnings to `warnings`.
     pub(crate) fn run(
         &self,
         session: &mut Session,
@@ -108,7 +108,7 @@ impl Statement {
         if self.on_duplicate == OnDuplicate::Ignore { IGNORED_MAX } else { u64::MAX }
     }
 
-    /// Sends the statement. Returns how many rows had an existing key, or nothing when the server complains
+    /// Sends the statement. Returns how many rows had an existing key, or nothing when the server warns
     /// about any row.
     fn flush(
         &self,

@@ -1,4 +1,4 @@
-//! The ledger: a table beside the target that tells which chunks are loaded. The line of a chunk commits
+//! The ledger: a table next to the target that records which chunks are loaded. The line of a chunk commits
 //! together with the chunk's rows, so that a stopped import knows exactly which rows it has.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) struct Finished {
     pub bytes: u64,
     /// Rows that are in the table.
     pub loaded: u64,
-    /// Rows that were set aside.
+    /// Rejected rows.
     pub rejects: Vec<Reject>,
     /// Rows whose key already existed.
     pub duplicates: Duplicates,

@@ -52,7 +52,7 @@ pub(crate) struct Load<'a> {
 pub(crate) struct Loaded {
     /// Rows that are loaded, including those of earlier runs.
     pub rows: u64,
-    /// Rows that were set aside, including those of earlier runs.
+    /// Rejected rows, including those of earlier runs.
     pub rejects: Vec<Reject>,
     /// Bytes of text.
     pub bytes: u64,
@@ -159,7 +159,7 @@ impl Load<'_> {
         }
         if seen < self.finished.len() {
             let name = self.files.name(self.files.len().saturating_sub(1)).to_owned();
-            return Err(Error::Different { name, what: "it ends earlier than before".to_owned() });
+            return Err(Error::Different { name, what: "it is shorter than before".to_owned() });
         }
         Ok(())
     }
@@ -268,7 +268,7 @@ impl Load<'_> {
             && self.wire.job.on_duplicate != OnDuplicate::Error
             && through == SendMethod::Load
         {
-            // LOAD DATA may only have complained about keys that already exist.
+            // The warnings may only be about keys that already exist.
             session.execute(BACK)?;
             through = SendMethod::Insert;
             outcome = self.wire.send(session, chunk, None, through)?;
@@ -334,7 +334,7 @@ impl Shared {
 fn different(chunk: &Chunk) -> Error {
     Error::Different {
         name: chunk.name.to_string(),
-        what: format!("the text from line {} on has changed", chunk.line),
+        what: format!("the text has changed from line {} on", chunk.line),
     }
 }
 
@@ -349,8 +349,8 @@ fn unsafe_reject(chunk: &Chunk, reason: Option<String>) -> Error {
         column: None,
         value: None,
         reason: format!(
-            "somewhere up to line {last}: {}; the table's engine can't roll back, so the row can't be singled out",
-            reason.unwrap_or_else(|| "the server did not take every row".to_owned())
+            "at or before line {last}: {}; the table's engine can't roll back, so the row can't be identified",
+            reason.unwrap_or_else(|| "the server did not accept every row".to_owned())
         ),
         record: Vec::new(),
     };

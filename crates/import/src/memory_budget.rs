@@ -1,15 +1,15 @@
-//! Limits how much of the files is in memory at a time.
+//! Limits how much of the files is in memory at the same time.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// A number of bytes, shared by all chunks in memory.
+/// A memory budget in bytes, shared by all chunks in memory.
 pub(crate) struct MemoryBudget {
     bytes: usize,
     taken: Mutex<usize>,
     freed: Condvar,
 }
 
-/// A share of a [`MemoryBudget`], returned when it is dropped.
+/// A reservation in a [`MemoryBudget`], released when it is dropped.
 pub(crate) struct Reservation {
     room: Arc<MemoryBudget>,
     bytes: usize,
@@ -20,8 +20,8 @@ impl MemoryBudget {
         Arc::new(MemoryBudget { bytes, taken: Mutex::new(0), freed: Condvar::new() })
     }
 
-    /// Waits until there is room for this many bytes, or until nobody else has a share: a chunk larger than
-    /// the room gets in alone.
+    /// Waits until this many bytes are available, or until there is no other reservation: a chunk larger than
+    /// the budget is loaded alone.
     pub(crate) fn take(self: &Arc<MemoryBudget>, bytes: usize) -> Reservation {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |taken: &mut usize| *taken > 0 && taken.saturating_add(bytes) > self.bytes;

@@ -1,4 +1,4 @@
-//! The further files of an import: how they may differ from the first one.
+//! The second and later files of an import: how they may differ from the first.
 
 use rows::{Findings, LineEnd};
 
@@ -7,10 +7,10 @@ use crate::job::Order;
 use crate::request::Request;
 use crate::source::Files;
 
-/// Bytes examined in each further file.
+/// Bytes examined in each file after the first.
 const OTHER_SAMPLE_BYTES: usize = 64 << 10;
 
-/// The form of a further file, as far as it may differ from the first: line ends and the order of columns.
+/// The form of a later file, as far as it may differ from the first: line ends and the order of columns.
 pub(crate) fn look_again(request: &Request, text: &[u8], whole: bool, first: &Findings) -> Findings {
     let dialect = first.dialect;
     let hints = rows::Hints {
@@ -42,14 +42,14 @@ pub(crate) fn same_line_end(
     match (known, own) {
         _ if known == own => Ok(Some(known)),
         (LineEnd::Cr, _) | (_, LineEnd::Cr) => Err(Error::Mismatch(format!(
-            "the lines of {} end with {own}, those before it with {known}; import it alone",
+            "the lines of {} end with {own}, those of the files before it with {known}; import it separately",
             files.name(file)
         ))),
         _ => Ok(Some(LineEnd::Any)),
     }
 }
 
-/// The order of a further file's columns, if it differs from the first file's.
+/// The column order of a later file, if it differs from the first file's.
 pub(crate) fn order(
     known: &Findings,
     (other, text): (&Findings, &[u8]),
@@ -72,7 +72,7 @@ pub(crate) fn order(
         return Ok(Some(order));
     }
     Err(Error::Mismatch(format!(
-        "the header of {} is not that of {}: {} there, {} here",
+        "the header of {} differs from that of {}: {} there, {} here",
         files.name(file),
         files.name(0),
         wanted.join(","),

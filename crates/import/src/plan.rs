@@ -53,7 +53,7 @@ struct Sample {
     orders: BTreeMap<usize, Order>,
 }
 
-/// The session to plan with, and, for an import that will be carried out, the names of its tables.
+/// The session for planning, and the names of the work tables unless it is a preview.
 pub(crate) type PlanningSession<'a> = Option<(&'a mut Session, Option<&'a Names>)>;
 
 /// Makes a plan. Without a session this is only possible for a table that will be created.
@@ -89,7 +89,7 @@ pub(crate) fn make(
     check_existence(request, table.as_ref(), session.is_some())?;
     let mut first = sample(request, files, table.as_ref(), &DialectDecision::default(), context.progress)?;
     if request.create && first.empty {
-        return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
+        return Err(Error::Mismatch(format!("{} is empty: no table can be created from it", files.name(0))));
     }
     context.progress.note(&form(&first, files.name(0)));
     let strategy = strategy(request, table.as_ref(), context.progress)?;
@@ -188,15 +188,15 @@ fn check_existence(request: &Request, table: Option<&Table>, connected: bool) ->
     let name = &request.table;
     match table {
         None if !request.create && connected => Err(Error::Target(format!(
-            "there is no table {name}; --create makes it with types that fit the files"
+            "there is no table {name}; --create creates it with types that fit the files"
         ))),
         Some(_) if request.create && request.mode != Mode::Replace => Err(Error::Target(format!(
-            "{name} exists already; leave --create out to load into it as it is, \
+            "{name} already exists; omit --create to load into it as it is, \
              or add --replace to put a new one in its place"
         ))),
-        Some(table) if request.mode == Mode::New && !table.empty => Err(Error::Target(format!(
-            "{name} has rows in it; --append adds to them, --replace replaces them"
-        ))),
+        Some(table) if request.mode == Mode::New && !table.empty => {
+            Err(Error::Target(format!("{name} is not empty; --append adds rows, --replace replaces them")))
+        }
         _ => Ok(()),
     }
 }
@@ -224,7 +224,7 @@ fn strategy(
         (is_elsewhere && !request.create).then(|| format!("its rows elsewhere ({})", table.engine)),
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
         table.triggers_hidden.then(|| {
-            "perhaps triggers, which this account can't see: it lacks the privilege TRIGGER".to_owned()
+            "possibly triggers, which this account can't see without the privilege TRIGGER".to_owned()
         }),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
         (!table.referenced_by.is_empty())
@@ -237,13 +237,13 @@ fn strategy(
     if !table.transactional && !request.create {
         return match append || !ties.is_empty() {
             true => Err(Error::Target(format!(
-                "{name} is {}, which can't undo half an import; import into a new or empty table, or with --replace",
+                "{name} is {}, which can't roll back a failed import; import into a new or empty table, or with --replace",
                 table.engine
             ))),
             false => {
                 if request.on_duplicate != OnDuplicate::Error {
                     return Err(Error::Target(format!(
-                        "{name} is {}, which can't undo half a chunk, so --on-duplicate does not work with it",
+                        "{name} is {}, which can't roll back a chunk, so --on-duplicate does not work with it",
                         table.engine
                     )));
                 }
@@ -264,13 +264,13 @@ fn strategy(
         Mode::Append { by_chunk: true } => Ok(LoadStrategy::ByChunk),
         Mode::Append { by_chunk: false } => {
             progress.note(
-                "all or nothing: one session, one transaction; --by-chunk is faster and commits as it goes",
+                "all or nothing: one session, one transaction; --by-chunk is faster and commits each chunk",
             );
             Ok(LoadStrategy::OneTransaction)
         }
         _ if ties.is_empty() => Ok(LoadStrategy::Shadow),
         _ if request.create => Err(Error::Target(format!(
-            "{name} has {}, which a new table in its place would lose; drop them first, or load without --create",
+            "{name} has {}, which a replaced table would lose; drop them first, or load without --create",
             ties.join(" and ")
         ))),
         _ => {
@@ -338,7 +338,7 @@ fn sample(
         }
         sample.findings.dialect.line_end = line_end;
         if !sample.orders.is_empty() {
-            progress.note("the columns are in another order in some files; fields go by their names");
+            progress.note("the columns are in a different order in some files; fields are assigned by name");
         }
     }
     let sample = match first {

@@ -37,14 +37,12 @@ pub(crate) fn check(
     };
     let Some(error) = grants.missing(wanted) else { return Ok(()) };
     if !apart && grants.missing(&[(target, &table)]).is_none() {
-        progress.note(
-            "what stands beside the table during an import can be in a database of your own: --work-database DB",
-        );
+        progress.note("the work tables of an import can be in a database of your own: --work-database DB");
     }
     Err(error.into())
 }
 
-/// Privileges on the table, and on the tables beside it.
+/// Privileges on the table, and on the work tables.
 fn wanted(request: &Request, strategy: LoadStrategy) -> (Vec<&'static str>, Vec<&'static str>) {
     let mut table = vec!["SELECT", "INSERT"];
     let mut beside = vec!["SELECT", "INSERT", "UPDATE", "CREATE", "DROP"];

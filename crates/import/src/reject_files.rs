@@ -1,4 +1,4 @@
-//! Bad rows, set aside in files beside the input.
+//! Writes rejected rows to files next to the input.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

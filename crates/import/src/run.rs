@@ -32,7 +32,7 @@ const SNAPSHOT_MAX_S: u32 = 600;
 pub struct Summary {
     /// Rows that are in the table because of it.
     pub rows: u64,
-    /// Rows that were set aside, in the order of the files.
+    /// Rejected rows, in the order of the files.
     pub rejects: Vec<Reject>,
     /// The files they were written to.
     pub reject_files: Vec<PathBuf>,
@@ -147,7 +147,7 @@ fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Re
     connect::log(session, false)?;
     if session.about.log_bin {
         progress.warn(&format!(
-            "--no-binlog: nothing of this import goes into the binary log. Replicas keep {0} as it is there, or stay \
+            "--no-binlog: nothing of this import is written to the binary log. Replicas keep {0} as it is there, or stay \
              without it; a later statement on rows that they don't have stops them. Import the same files on each",
             names.table
         ));
@@ -155,7 +155,7 @@ fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Re
     Ok(())
 }
 
-/// The result of a load after all its rows are loaded.
+/// Totals of a completed load.
 struct LoadTotals {
     rows: u64,
     rejects: Vec<Reject>,
@@ -173,7 +173,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Decides what to do and creates the tables beside the target. If the table's file is written, all rows
+    /// Decides what to do and creates the work tables. If the table's file is written, all rows
     /// are in then.
     fn begin(&mut self, session: &mut Session) -> Result<(Job, Option<LoadTotals>), Error> {
         let door = Some((&mut *session, Some(self.names)));
@@ -228,11 +228,11 @@ impl Run<'_> {
                 Ok(Some(LoadTotals { rows, rejects: Vec::new(), bytes, duplicates: Duplicates::default() }))
             }
             FillOutcome::Refused(why) if self.request.physical == Physical::Auto => {
-                self.context.progress.note(&format!("the rows go to the server: {why}"));
+                self.context.progress.note(&format!("the rows are sent to the server: {why}"));
                 Ok(None)
             }
             FillOutcome::Refused(why) => Err(Error::Target(format!(
-                "the table's file can't be written: {why}; --physical=auto sends the rows to the server then"
+                "the tablespace file can't be written: {why}; --physical=auto sends the rows to the server instead"
             ))),
         }
     }
@@ -245,10 +245,10 @@ impl Run<'_> {
     ) -> Result<(Job, FinishedChunks), Error> {
         if job.strategy != LoadStrategy::ShadowUnsafe || job.state != State::Loading {
             let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
-            self.context.progress.note(&format!("going on after {} already in", count(rows, "row")));
+            self.context.progress.note(&format!("continuing after {} already loaded", count(rows, "row")));
             return Ok((job, finished));
         }
-        self.context.progress.note("the table's engine can't roll back, so loading begins anew");
+        self.context.progress.note("the table's engine can't roll back, so loading starts over");
         session.execute(&format!("TRUNCATE TABLE {}", self.names.shadow))?;
         self.ledger.remove(session)?;
         self.ledger.create(session, &job)?;
@@ -284,9 +284,7 @@ impl Run<'_> {
                     false => shadow::discard(session, self.names).and_then(|()| self.ledger.remove(session)),
                 };
                 if let Err(left) = tidied {
-                    self.context
-                        .progress
-                        .warn(&format!("what stands beside the table is still there: {left}"));
+                    self.context.progress.warn(&format!("the work tables were not removed: {left}"));
                 }
                 Err(error)
             }
@@ -429,7 +427,7 @@ impl Run<'_> {
             let orphan = session.value(&key.orphan())?;
             if let Some(orphan) = orphan {
                 return Err(Error::Target(format!(
-                    "foreign key {} of {} does not hold: no row of {} for {orphan}; \
+                    "foreign key {} of {} is violated: no row of {} for {orphan}; \
                      without --defer-checks a line is named",
                     key.name, key.child, key.parent
                 )));
@@ -438,7 +436,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes the rejects of each file beside it: the rows unchanged, and why they were set aside.
+    /// Writes the rejects of each file next to it: the rows unchanged, and the reasons.
     fn write_rejects(&self, job: &Job, rejects: &[Reject]) -> Result<Vec<PathBuf>, Error> {
         let mut written = Vec::new();
         for (at, input) in self.request.inputs.iter().enumerate() {

@@ -79,11 +79,11 @@ pub(crate) enum SendMethod {
 /// The server's answer to some records.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// The number of records, if all were accepted without complaint.
+    /// The number of records, if all were accepted without a warning.
     pub clean: Option<u64>,
     /// Complaints, as far as the server keeps them.
     pub warnings: Vec<Warning>,
-    /// The error, if the statement failed as a whole.
+    /// The error, if the statement failed.
     pub failure: Option<server::Error>,
     /// Records that were not sent because they are malformed: place and reason.
     pub ragged: Vec<(Range<usize>, String)>,
@@ -92,7 +92,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The server's first complaint about a chunk that can't be tried again.
+    /// The server's first warning about a chunk that can't be retried.
     pub(crate) fn first_complaint(&self) -> Option<String> {
         let failure = self.failure.as_ref().map(reject::server_words);
         failure.or_else(|| self.warnings.first().map(|warning| warning.message.clone()))

@@ -1,4 +1,4 @@
-//! Interprets what the server says about rows: which row, which column, and the message that people need.
+//! Interprets the server's warnings about rows: the row, the column, and the reason.
 
 use server::Warning;
 
@@ -17,7 +17,7 @@ pub(crate) fn named_rows(warnings: &[Warning], rows: usize) -> Vec<(usize, &Warn
     named
 }
 
-/// The number in "... at row 17", or in "Row 17 ..." as LOAD DATA's own complaints begin.
+/// The number in "... at row 17", or in "Row 17 ...", as warnings of LOAD DATA begin.
 pub(crate) fn row_number(message: &str) -> Option<usize> {
     let number = match message.rsplit_once(" at row ") {
         Some((_, number)) => number,
@@ -38,7 +38,7 @@ pub(crate) fn without_row(message: &str) -> &str {
     }
 }
 
-/// A complaint without the column, if that is shown separately: the server names the work table, which the
+/// A warning without the column, if that is shown separately: the server names the work table, which the
 /// user does not know.
 pub(crate) fn plain_reason(message: &str, column_is_told: bool) -> &str {
     let plain = without_row(message);

@@ -1,7 +1,7 @@
-//! Fills the table beside the target by writing its file: no row goes through the server.
+//! Fills the shadow table by writing its tablespace file: no row is sent to the server.
 //!
-//! What can't be in such a file, and what only the server can judge, is refused with the reason; then the
-//! rows go to the server.
+//! What can't be stored in such a file, and what only the server can check, is refused with the reason; then
+//! the rows are sent to the server.
 
 mod cell;
 mod sample;
@@ -30,10 +30,10 @@ use server_values::{default, is_utc};
 
 /// How many bytes of rows and index entries are in memory while they are sorted.
 const MEMORY: usize = 384 << 20;
-/// How many bits of a row's place tell its line. The others tell its file.
+/// How many bits of a row's position are its line number. The others are its file number.
 const LINE_BITS: u32 = 40;
 
-/// What became of it.
+/// The outcome.
 pub(crate) enum FillOutcome {
     /// All rows are in the table.
     Whole {
@@ -105,7 +105,7 @@ impl TablespaceFill<'_> {
         if is_readable_again && !sorted {
             self.context
                 .progress
-                .note("the primary key has a collation: rows are sorted by the server's weights first");
+                .note("the primary key has a collation: rows are first sorted by its weights");
         }
         let filled = self.fill(session, Order { sorted, ..order }, &plan);
         let filled = match filled {
@@ -117,9 +117,9 @@ impl TablespaceFill<'_> {
                     }
                     _ => String::new(),
                 };
-                self.context.progress.note(&format!(
-                    "rows are not in the order of the primary key{place}: they are sorted first"
-                ));
+                self.context
+                    .progress
+                    .note(&format!("rows are not in primary key order{place}: they are sorted first"));
                 self.fill(session, Order { sorted: false, ..order }, &plan)
             }
             filled => filled,
@@ -129,7 +129,7 @@ impl TablespaceFill<'_> {
                 if let Some(why) = plan.sample.compare(self, name)? {
                     return Ok(FillOutcome::Refused(why));
                 }
-                let mut note = format!("the table's file was written directly: {}", progress::size(size));
+                let mut note = format!("the tablespace file was written directly: {}", progress::size(size));
                 if !added.is_empty() {
                     note += &format!("; the server built {}", added.join(", "));
                 }
@@ -145,19 +145,19 @@ impl TablespaceFill<'_> {
     fn unsuited(&self) -> Option<String> {
         let TablespaceFill { request, job, .. } = self;
         let why = if job.strategy == LoadStrategy::ShadowUnsafe {
-            "the table is not of InnoDB"
+            "the table is not an InnoDB table"
         } else if job.strategy != LoadStrategy::Shadow {
-            "the rows go into the table as it is, not into a new one in its place"
+            "rows are added to the existing table instead of replacing it"
         } else if job.on_duplicate != OnDuplicate::Error {
-            "only the server knows which keys are there (--on-duplicate)"
+            "only the server knows which keys exist (--on-duplicate)"
         } else if request.physical == Physical::Only && request.rejects_max > 0 {
-            "no row can be set aside (--max-rejects)"
+            "bad rows can't be skipped (--max-rejects)"
         } else if !job.set.is_empty() {
             "the server computes a column"
         } else if job.encoding == Encoding::Binary {
             "the text has no character set (--encoding binary)"
         } else if request.sql_mode.is_some() {
-            "--sql-mode has a meaning for the server only"
+            "--sql-mode applies to the server only"
         } else {
             return None;
         };

@@ -1,4 +1,4 @@
-//! What is guessed of a file's form, and how the file may contradict it.
+//! The guesses about a file's dialect, and how the file may contradict them.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub struct GuessedOptions {
 }
 
 impl GuessedOptions {
-    /// Whether there is anything to watch.
+    /// Whether there is anything to check.
     #[must_use]
     pub fn any(self) -> bool {
         self != GuessedOptions::default()

@@ -164,8 +164,8 @@ pub(crate) fn offset(time: &[u8]) -> Option<(i32, usize)> {
     sound.then_some((total, time.len() - at))
 }
 
-/// Writes `YYYY-MM-DD HH:MM:SS.f` followed by `Z` or an offset as the same moment in UTC, without either.
-/// `None` if there is no offset, or the moment is outside the years 1000 to 9999.
+/// Writes `YYYY-MM-DD HH:MM:SS.f` followed by `Z` or an offset as the same time in UTC, without either.
+/// `None` if there is no offset, or the time is outside the years 1000 to 9999.
 pub(crate) fn write_utc(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (date, behind) = bytes.split_at_checked(10)?;
     let (minutes, length) = offset(behind.get(1..)?)?;

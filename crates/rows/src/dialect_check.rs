@@ -1,8 +1,8 @@
 //! Checks the rest of a file against the guesses from its beginning.
 //!
-//! A dialect is guessed from a sample, so it is a hypothesis: the reader of the whole file shows each chunk
-//! to a [`DialectCheck`]. Most chunks pass after a few searches for bytes that could contradict the guess; records
-//! and fields are examined only if such a byte is found.
+//! A dialect is guessed from a sample, so every chunk of the file is passed to a [`DialectCheck`]. Most chunks
+//! pass after a few searches for bytes that could contradict the guess; records and fields are examined only
+//! if such a byte is found.
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
@@ -16,7 +16,7 @@ const EVIDENCE_BYTES_MAX: usize = 64 << 10;
 /// And how many records: an escaped line end splits one into two.
 const EVIDENCE_RECORDS: usize = 3;
 
-/// Watches the chunks of a file. Threads can share it.
+/// Checks the chunks of a file. Threads can share it.
 #[derive(Clone, Debug)]
 pub struct DialectCheck {
     dialect: Dialect,
@@ -49,7 +49,7 @@ impl DialectCheck {
         }
     }
 
-    /// Also watches these columns, by number, for words that show that a guessed word for NULL is a value
+    /// Also checks these columns, by number, for words that show that a guessed word for NULL is a value
     /// there. This concerns only words that are NULL because everything else was numbers.
     #[must_use]
     pub fn with_texts(mut self, columns: Vec<usize>) -> DialectCheck {
@@ -60,7 +60,7 @@ impl DialectCheck {
         self
     }
 
-    /// What it watches.
+    /// The guesses that it checks.
     #[must_use]
     pub fn guessed(&self) -> GuessedOptions {
         self.guessed
@@ -380,7 +380,7 @@ mod tests {
                 fields(&dialect, record, &mut row);
                 row.iter().any(|field| field.malformed)
             };
-            // Quotes are watched by a guess of their own; without it, what is in odd ones is left as it is.
+            // Quotes are checked by a guess of their own; without it, the content of odd ones is not changed.
             if quote || !records(&dialect, chunk).any(&mut is_odd) {
                 prop_assert!(watch.may_doubt(chunk) || watch.examine(chunk).is_empty());
             }

@@ -1,5 +1,5 @@
-//! Whether a column keeps a value as the text says it. Servers round, cut and reinterpret some texts without
-//! a word: 5.4 becomes 5 in an INT, the fraction of a second goes in a DATETIME, 1 is the first member of an
+//! Whether a column stores a value exactly as written. Servers silently round, truncate and reinterpret some
+//! texts: 5.4 becomes 5 in an INT, the fraction of a second goes in a DATETIME, 1 is the first member of an
 //! ENUM.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Recognises files that are not rows of text by their first bytes, and says what to do with them.
+//! Recognises files that are not delimited text by their first bytes, and says how to convert them.
 
 use crate::json;
 

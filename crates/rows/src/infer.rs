@@ -261,7 +261,7 @@ impl ColumnStats {
             && self.decimal_scale != 3
     }
 
-    /// Whether the values may be numbers with a decimal comma, and nothing tells that they are.
+    /// Whether the values may be numbers with a decimal comma, and nothing proves that they are.
     pub fn is_ambiguous_comma(&self, habits: &Habits) -> bool {
         self.seen & class::COMMA != 0 && self.only(class::INT | class::COMMA) && !self.has_commas(habits)
     }

@@ -11,7 +11,7 @@ use crate::{Dialect, LineEnd};
 /// Replaces a delimiter of several characters: ASCII's own separator, which does not occur in text.
 pub(crate) const UNIT_SEPARATOR: u8 = 0x1f;
 
-/// In which ways a text is loose.
+/// How a text deviates from strict delimited text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lenient {
     /// The delimiter, if it has more than one byte.
@@ -29,7 +29,7 @@ pub struct Lenient {
 }
 
 impl Lenient {
-    /// Whether the text is loose in any way.
+    /// Whether the text deviates at all.
     pub(crate) fn any(&self) -> bool {
         *self != Lenient::default()
     }
@@ -54,7 +54,7 @@ enum Mode {
     QuoteSeen,
 }
 
-/// Converts loose text to strict text, in pieces of any size.
+/// Converts lenient text to strict text, in pieces of any size.
 pub(crate) struct Normalizer {
     loose: Lenient,
     dialect: Dialect,

@@ -7,7 +7,7 @@
 //!
 //! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] convert its bytes to UTF-8,
 //! [`sniff`] finds its [`Dialect`] from a sample, [`Splitter`] cuts blocks at record ends, [`records`] and
-//! [`fields`] split a chunk, [`ColumnStats`] watches every value and chooses the column's type,
+//! [`fields`] split a chunk, [`ColumnStats`] examines every value and chooses the column's type,
 //! [`create_table`] prints the table and [`Rewriter`] turns each record into a line for `LOAD DATA`.
 //!
 //! ```

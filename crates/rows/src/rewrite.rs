@@ -22,7 +22,7 @@ pub enum FieldRule {
     /// `true` and `t` become 1, `false` and `f` become 0, in any case; anything else is unchanged, for the
     /// server to judge.
     Boolean,
-    /// A time with `Z` or an offset at its end becomes the same moment in UTC; one without is [`Unfit`].
+    /// A time with `Z` or an offset at its end becomes the same time in UTC; one without is [`Unfit`].
     UtcDateTime,
     /// A decimal comma becomes a point; a number that may mean something else is [`Unfit`].
     DecimalComma,

@@ -46,7 +46,7 @@ pub struct Hints {
     pub encoding: Option<Encoding>,
     /// Whether the text is read as it is: plain delimited text from the first line on.
     pub plain: bool,
-    /// In which ways the text is loose, as far as that is given.
+    /// Deviations from strict text, as far as they are given.
     pub loose: Lenient,
     /// `Some(true)`: JSON lines; `Some(false)`: delimited text.
     pub json: Option<bool>,

@@ -250,7 +250,7 @@ pub(crate) fn draw(model: Entry<'_>, code: &[u8], out: &mut Vec<u8>, max_len: us
     cursor.state == END && gather.flush(out, 0, max_len).is_ok()
 }
 
-/// Values unpacked side by side: while one waits for memory, the others go on.
+/// Values unpacked in an interleaved way: while one waits for memory, the others continue.
 const LANES: usize = 8;
 
 /// A lane of a batch: the value that it unpacks, and the output that its buffer could not hold.

@@ -1,5 +1,5 @@
-//! Tries definitions on another server before anything is changed. What that server does not understand, or
-//! what this account may not create, is refused at the start in the server's own words, and not halfway.
+//! Creates all objects in scratch databases before the target is changed. What the server does not
+//! understand, or what this account may not create, is reported at the start, in the server's words.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Loads a dump while it is being made: its journal tells which data files are complete.
+//! Loads a dump while it is being written: its journal lists the data files that are complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(crate) struct RunningDump {
 /// The progress of a table.
 #[derive(Default)]
 struct State {
-    /// The chunks of a table that is loaded as a whole.
+    /// The chunks of a table that must be loaded in one piece.
     all: Vec<Chunk>,
     /// Numbers of chunks that were handed on.
     given: BTreeSet<u32>,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl RunningDump {
-    /// Waits until the dump has begun. Returns its manifest as far as it is known then, and no follower if
+    /// Waits until the dump has started. Returns the manifest as known at that time, and no follower if
     /// the dump is already complete.
     pub(super) fn begin(context: &Context, folder: &Path) -> Result<(Manifest, Option<RunningDump>), Error> {
         context.progress.phase("waiting for the dump to begin", None);
@@ -60,7 +60,7 @@ impl RunningDump {
             // As long as somebody holds the lock, the dump is only slow to read the catalogue.
             if !alive && began.elapsed() >= BEGIN_WITHIN {
                 return Err(Error::Mismatch(format!(
-                    "{}: no dump into it has begun within {} s",
+                    "{}: no dump into it was started within {} s",
                     folder.display(),
                     BEGIN_WITHIN.as_secs()
                 )));
@@ -92,7 +92,7 @@ impl RunningDump {
                     Step::Chunk(table, _) | Step::Table(table) => places.get(*table).copied().flatten(),
                     Step::Again(table) if places.get(*table).copied().flatten().is_none() => None,
                     Step::Again(_) => {
-                        return Err(self.ended("a table was altered meanwhile, and is read again"));
+                        return Err(self.ended("a table was altered during the dump and is being read again"));
                     }
                     Step::Failed(why) => return Err(self.ended(why)),
                     Step::Begin(_) => return Err(self.ended("it was begun anew")),
@@ -144,12 +144,12 @@ impl RunningDump {
     }
 
     fn replaced(&self) -> Error {
-        self.ended("there is another dump in its place")
+        self.ended("another dump has replaced it")
     }
 
     fn ended(&self, why: &str) -> Error {
         Error::Mismatch(format!(
-            "{}: the dump that was followed is not complete: {why}. What was loaded of it is on the server, without \
+            "{}: the dump that was followed is not complete: {why}. What was loaded is on the server, without \
              proof: drop it, and the database `_remora`, before another load",
             self.folder.display()
         ))

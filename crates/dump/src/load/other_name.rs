@@ -1,4 +1,4 @@
-//! Loads one table under another name, beside the one it was dumped from.
+//! Loads one table under another name, next to the original.
 
 use server::catalogue::{Kind, Object};
 use server::definition::{foreign_keys, quoted, without_lines};
@@ -7,7 +7,7 @@ use server::{Session, TableName, quote_name};
 use crate::Error;
 use crate::manifest::Manifest;
 
-/// What became of the dump.
+/// The dump after the change of the name.
 pub(super) struct RenamedTable {
     pub(super) rewrites: Vec<String>,
     pub(super) omitted: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) fn apply(
     let count = manifest.tables.len();
     let [entry] = manifest.tables.as_mut_slice() else {
         return Err(Error::Mismatch(format!(
-            "--as {name} is a name for one table, and {count} are chosen: choose one with --only db.table"
+            "--as {name} names one table, but {count} are selected: select one with --only db.table"
         )));
     };
     let mut omitted = Vec::new();

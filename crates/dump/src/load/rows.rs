@@ -58,7 +58,7 @@ impl Load<'_> {
         let done = self.ledger.read(session)?;
         let local_infile = session.about.local_infile;
         if !local_infile {
-            self.context.progress.warn("the server allows no LOAD DATA LOCAL (local_infile is off): rows go in by INSERT, which is slower");
+            self.context.progress.warn("the server does not allow LOAD DATA LOCAL (local_infile is off): rows are loaded by INSERT, which is slower");
         }
         let mut follow = self.follow.take();
         let total = || -> u64 {
@@ -262,7 +262,7 @@ impl Shared<'_> {
                 return Err(Error::Different {
                     tables: 1,
                     differences: vec![format!(
-                        "table {}, chunk {}: the server took {rows} of {}",
+                        "table {}, chunk {}: the server accepted {rows} of {}",
                         entry.table.name,
                         chunk.number,
                         count(chunk.sum.rows, "row")

@@ -1,4 +1,5 @@
-//! Loads large tables by writing their files. What can't be in such a file is loaded as usual.
+//! Loads large tables by writing their tablespace files. What can't be loaded in that way is sent to the
+//! server.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -32,7 +33,7 @@ const MEMORY: usize = 384 << 20;
 /// table may have rows or not, and is emptied.
 const FILLING: i64 = -2;
 
-/// What became of a table.
+/// How a table was loaded.
 enum FillOutcome {
     /// It has the dump's rows: that many, and if `is_verified`, these.
     Whole { is_verified: bool },
@@ -40,7 +41,7 @@ enum FillOutcome {
     Refused(String),
 }
 
-/// Of several tables at once. What is done with each would only take turns in what is shown.
+/// Progress of several tables at once: the phases of each would only alternate on the screen.
 struct GroupProgress<'a>(&'a dyn Progress);
 
 impl Progress for GroupProgress<'_> {
@@ -72,7 +73,7 @@ impl Load<'_> {
                 && entry.version != value_text::PLAIN_VERSION
                 && !entry.history;
             if !is_plain {
-                self.refused(entry, "its lines are not those of LOAD DATA, or have a history");
+                self.refused(entry, "its files are not in the LOAD DATA format, or contain row history");
             }
             is_plain
         });
@@ -101,11 +102,11 @@ impl Load<'_> {
         };
         if let Err(error) = write::trial(session, &*self.context.server, &request) {
             let why = error.into_reason().map_err(own)?;
-            progress.note(&format!("all rows go to the server: {why}"));
+            progress.note(&format!("all rows are sent to the server: {why}"));
             return Ok(());
         }
         large.sort_by_key(|entry| std::cmp::Reverse(entry.text_bytes()));
-        progress.phase("writing the tables' files", Some(large.iter().map(|entry| entry.text_bytes()).sum()));
+        progress.phase("writing tablespace files", Some(large.iter().map(|entry| entry.text_bytes()).sum()));
         let connect = || connect(self.target, self.request);
         let verified = Mutex::default();
         let is_any = AtomicBool::new(false);
@@ -124,7 +125,9 @@ impl Load<'_> {
 
     /// Says that the rows of a table are loaded as usual, and why.
     fn refused(&self, entry: &TableEntry, why: &str) {
-        self.context.progress.note(&format!("the rows of {} go to the server: {why}", entry.table.name));
+        self.context
+            .progress
+            .note(&format!("the rows of {} are sent to the server: {why}", entry.table.name));
     }
 
     /// Fills a table as the request says, which is made for another one. Returns whether that could be.
@@ -239,7 +242,7 @@ impl Load<'_> {
             Ok((rows, _)) => Err(Error::Different {
                 tables: 1,
                 differences: vec![format!(
-                    "table {}: its files have {} of {}",
+                    "table {}: its data files have {} of {}",
                     entry.table.name,
                     count(rows, "row"),
                     entry.sum.rows

@@ -28,9 +28,9 @@ impl Load<'_> {
             }
             let title = object.title();
             match objects.get(&folded.key(object)) {
-                None => differences.push(format!("{title} is not there")),
+                None => differences.push(format!("{title} is missing")),
                 Some(found) if !folded.same(object, found, exact) => {
-                    differences.push(format!("{title} is another"));
+                    differences.push(format!("{title} differs"));
                 }
                 Some(_) => {}
             }
@@ -40,18 +40,18 @@ impl Load<'_> {
         for entry in &self.manifest.tables {
             let (name, wanted) = (&entry.table.name, &entry.table.definition);
             let Some(found) = tables.get(&folded.table(name)) else {
-                differences.push(format!("table {name} is not there"));
+                differences.push(format!("table {name} is missing"));
                 continue;
             };
             if exact && sorted(&folded.text(&found.definition)) != sorted(&folded.text(wanted)) {
-                differences.push(format!("the definition of table {name} is another"));
+                differences.push(format!("the definition of table {name} differs"));
             }
             // A higher counter gives no number twice; rows that were inserted during the dump may have moved
             // it.
             let (found, wanted) = (counter(&found.definition).unwrap_or(1), counter(wanted).unwrap_or(1));
             if found < wanted {
                 differences
-                    .push(format!("table {name} goes on with AUTO_INCREMENT {found} instead of {wanted}"));
+                    .push(format!("the AUTO_INCREMENT of table {name} is {found} instead of {wanted}"));
             }
         }
         if differences.is_empty() {

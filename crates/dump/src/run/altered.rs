@@ -72,7 +72,7 @@ pub(super) fn read_again(
     let state = std::mem::take(&mut *shared.state(at));
     state.store(&mut manifest.tables[at]);
     job.context.progress.note(&format!(
-        "table {name} was altered while it was dumped ({what}); it was read again, and is in the dump under its new definition"
+        "table {name} was altered while it was dumped ({what}); it was read again with its new definition"
     ));
     Ok(())
 }

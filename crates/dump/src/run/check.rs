@@ -57,7 +57,7 @@ impl Shared<'_> {
                 pairs.map(|(at, status)| self.check_one(session, *at, status)).collect()
             }
             Err(error) => {
-                // The first one tells it, and nothing else can be done in this session.
+                // Reported once, for the first table: this session can't continue.
                 let mut results: Vec<_> = tables.iter().map(|_| Ok(())).collect();
                 results[0] = Err(error.into());
                 results
@@ -94,12 +94,12 @@ impl Shared<'_> {
     fn compare(&self, table: &Table, definition: &str, created: &str) -> Result<(), Error> {
         let altered = |what: &str| Error::Altered { table: table.name.to_string(), what: what.to_owned() };
         if without_counter(definition) != without_counter(&table.definition) {
-            return Err(altered("its definition is another"));
+            return Err(altered("its definition changed"));
         }
         // While somebody has the table open in certain ways the server does not know its time of creation.
         let known = !created.is_empty() && !table.created.is_empty();
         if table.is_transactional() && known && created != table.created {
-            return Err(altered("it was made anew"));
+            return Err(altered("it was created again"));
         }
         Ok(())
     }

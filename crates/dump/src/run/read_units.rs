@@ -1,4 +1,4 @@
-//! Units of reading: parts of a large table, several partitions, many small tables.
+//! What is read at once: a part of a large table, several partitions, or many small tables.
 
 use server::Session;
 use server::catalogue::{Partition, Table};

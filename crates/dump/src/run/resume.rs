@@ -21,7 +21,7 @@ pub(super) struct StoppedDump {
 /// Checks that the folder contains a dump that can be resumed.
 pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let what = if disk.list(folder).is_err() {
-        "no such folder; leave --resume out"
+        "no such folder; omit --resume"
     } else if disk.stat(&folder.join(manifest::NAME)).is_ok() {
         "the dump in it is complete"
     } else {
@@ -39,13 +39,13 @@ pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<StoppedDump>
 }
 
 impl StoppedDump {
-    /// Checks that the dump was begun on this server, with the format that this request asks for.
+    /// Checks that the dump was started on this server, with the requested format.
     pub(super) fn check(&self, request: &DumpRequest, session: &Session) -> Result<(), Error> {
         let (begun, about) = (&self.manifest, &session.about);
         let Source { host, server_id, server_version, .. } = &begun.source;
         if (host, *server_id, server_version) != (&about.hostname, about.server_id, &about.version_text) {
             return Err(Error::Mismatch(format!(
-                "the stopped dump is of another server: {host}, {server_version}, server_id {server_id}"
+                "the stopped dump is from another server: {host}, {server_version}, server_id {server_id}"
             )));
         }
         if begun.version != manifest::VERSION {
@@ -57,7 +57,7 @@ impl StoppedDump {
         let form = Manifest::new(String::new(), begun.source.clone(), request.format, request.codec.0);
         if begun.data_extension != form.data_extension || begun.condition != request.conditions.all {
             return Err(Error::Mismatch(format!(
-                "the stopped dump has files of {}{}; go on with the same --format, --compress and --where",
+                "the stopped dump has files of {}{}; resume it with the same --format, --compress and --where",
                 begun.data_extension,
                 begun.condition.as_ref().map(|sql| format!(" and --where {sql:?}")).unwrap_or_default()
             )));
@@ -90,7 +90,7 @@ impl StoppedDump {
         }
         self.clear_together(context, request, tables)?;
         context.progress.note(&format!(
-            "going on with a stopped dump: {kept} of {} kept as they were, the rest is dumped in a new snapshot",
+            "resuming a stopped dump: {kept} of {} kept, the rest is dumped in a new snapshot",
             count(tables.len(), "table")
         ));
         Ok(self.manifest)

@@ -1,4 +1,4 @@
-//! Tells whether a table is still the same table: then a snapshot has its rows even after an ALTER.
+//! Decides whether a table is still the same one: then the snapshot can read its rows even after an ALTER.
 //!
 //! The server refuses to read a table that is younger than the snapshot (error 1412). But it may have
 //! forgotten that about a table which was evicted from its memory meanwhile. A table's number is reliable.

@@ -1,4 +1,4 @@
-//! One session plans, the others read; chunks of the largest tables come first.
+//! Dumps the tables: one session plans chunks, the others read them, largest tables first.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::table_progress::TableProgress;
 use crate::{Error, plan};
 
 /// What to do with the folder of a dump that was stopped.
-pub(super) const STOPPED: &str = "the folder has no manifest: remove it, or dump into it again with --resume, which keeps its whole tables";
+pub(super) const STOPPED: &str = "the dump is incomplete: remove the folder, or dump into it again with --resume, which keeps its complete tables";
 
 /// What all parts of a dump need.
 #[derive(Clone, Copy)]

@@ -74,13 +74,15 @@ pub(super) fn new_table(
             }
             FieldTarget::Skip => {}
             FieldTarget::Variable(name) => {
-                return Err(Error::Mismatch(format!("@{name} is used by no --set in a table that is made")));
+                return Err(Error::Mismatch(format!(
+                    "no --set uses @{name}, and the table is being created"
+                )));
             }
         }
     }
     if columns.len() > COLUMNS_MAX {
         return Err(Error::Mismatch(format!(
-            "the file has {} columns, and an InnoDB table holds at most {COLUMNS_MAX}; take some out first, for example with cut(1)",
+            "the file has {} columns, and an InnoDB table holds at most {COLUMNS_MAX}; remove some first, for example with cut(1)",
             columns.len()
         )));
     }

@@ -23,7 +23,7 @@ impl Rules {
 /// The texts of a record, by column.
 pub(super) struct Cells<'r> {
     texts: RecordValues<'r>,
-    /// A text as the column's character set has it.
+    /// A text converted to the column's character set.
     made: Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ impl<'r> Cells<'r> {
     ) -> Result<(), Fault> {
         let Some(text) = self.texts.get(at) else {
             if !column.nullable {
-                return Err("NULL in a column that can't be NULL");
+                return Err("NULL in a NOT NULL column");
             }
             row.push(None);
             return Ok(());
@@ -69,17 +69,17 @@ impl<'r> Cells<'r> {
                 return Err("a date with zeros, which sql_mode forbids");
             }
             Type::Float(_) | Type::Double(_) if is_ambiguous(text) => {
-                return Err("a zero with a sign, or more digits than every server reads alike");
+                return Err("a signed zero, or more digits than all servers read alike");
             }
             Type::Char { chars, collation: Collation::BINARY } => {
                 filled(text, usize::from(*chars), &mut self.made)
             }
             Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {
                 in_charset(text, *collation, &mut self.made)
-                    .ok_or("letters that are converted by the server only")?
+                    .ok_or("characters that only the server can convert")?
             }
             Type::Enum(members) | Type::Set(members) => in_charset(text, members.collation(), &mut self.made)
-                .ok_or("letters that are converted by the server only")?,
+                .ok_or("characters that only the server can convert")?,
             _ => text,
         };
         row.push_as(&column.kind, text)
@@ -139,7 +139,7 @@ fn filled<'a>(text: &'a [u8], bytes: usize, made: &'a mut Vec<u8>) -> &'a [u8] {
     made
 }
 
-/// A text in UTF-8 as a character set has it; `None` if that is not known here.
+/// A UTF-8 text converted to a character set; `None` if that is not supported here.
 fn in_charset<'a>(text: &'a [u8], collation: Collation, made: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let charset = collation.charset();
     // Character sets that are not like ASCII at all are not met here.

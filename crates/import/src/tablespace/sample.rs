@@ -1,7 +1,7 @@
-//! Rows of which the server makes its own values, to compare them with those in the table's file.
+//! Sends a sample of the rows to the server, to compare its values with those in the tablespace file.
 //!
-//! The file is read back whole, but by the code that has written it. Only the server can say that a text
-//! means that value.
+//! The file is also read back completely, but by the code that wrote it. Only the server can confirm that a
+//! text means a value.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -135,7 +135,7 @@ impl Sample {
             let outcome = wire.send(&mut session, &chunk, None, wire.first_way())?;
             if outcome.clean != Some(records) {
                 let why = outcome.first_complaint().unwrap_or_else(|| "not all rows were taken".to_owned());
-                return Ok(Some(format!("the server does not take values that are in the file: {why}")));
+                return Ok(Some(format!("the server rejects values that are in the file: {why}")));
             }
             sent += records;
         }
@@ -150,7 +150,7 @@ impl Sample {
             RowLookup::Place(others) => self.by_place(&mut session, others, &own, table)?,
         };
         if there != sent {
-            return Ok(Some(format!("of {sent} rows that the server was asked for it finds {there}")));
+            return Ok(Some(format!("the server finds only {there} of {sent} sampled rows")));
         }
         let differs = |(name, count): (&String, Option<u64>)| {
             count.filter(|count| *count > 0).map(|count| format!("{} in {count}", quote_name(name)))
@@ -158,7 +158,7 @@ impl Sample {
         let differing: Vec<String> = self.columns.iter().zip(counts).filter_map(differs).collect();
         Ok((!differing.is_empty()).then(|| {
             let columns = differing.join(", ");
-            format!("of {sent} rows the server reads other values than those in the file: {columns}")
+            format!("in {sent} sampled rows the server reads values other than those in the file: {columns}")
         }))
     }
 

@@ -1,4 +1,4 @@
-//! What the server gives to values that the files leave open: a time zone, and defaults.
+//! Values that the server supplies where the files have none: the time zone, and defaults.
 
 use innodb::table::{Column, Type};
 use innodb::write::Row;

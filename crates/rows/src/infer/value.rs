@@ -225,7 +225,7 @@ fn date_or_datetime(bytes: &[u8]) -> Value {
         _ => return Value::Text,
     };
     let (time, utc) = match date_time::offset(time) {
-        // A moment that is outside the calendar in UTC is not one.
+        // A time that is outside the calendar in UTC is not valid.
         Some((minutes, _)) if minutes != 0 && date_time::write_utc(bytes, &mut Vec::new()).is_none() => {
             return Value::Text;
         }

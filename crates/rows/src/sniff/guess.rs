@@ -1,4 +1,4 @@
-//! Lists the guesses that the sample has not settled.
+//! Lists the guesses that the sample has not confirmed.
 
 use super::{Cell, Sample};
 use crate::backslash::Backslashes;

@@ -1,4 +1,4 @@
-//! What remora's own statements add to a server's counters, so that it can be subtracted.
+//! How much remora's own statements add to a server's counters, so that it can be subtracted.
 //!
 //! A server counts for each session what it counts globally. So reading our own session's counters before and
 //! after a statement shows the statement's effect. Reading has an effect too, which reading twice shows. A

@@ -55,7 +55,7 @@ const ASK_AGAIN: u64 = 60;
 
 /// The clocks for the times of samples.
 pub trait Clock: Send {
-    /// Time since some moment; it is monotonic.
+    /// Time since an arbitrary start; it is monotonic.
     fn now(&self) -> Duration;
     /// Milliseconds since 1970.
     fn unix_ms(&self) -> i64;

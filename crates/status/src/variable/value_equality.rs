@@ -1,4 +1,4 @@
-//! Decides when two texts are the same value.
+//! Decides whether two texts are the same value.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -19,10 +19,10 @@ const CHANGES: [(&str, i32, &str); 12] = [
     ("DROP TABLE d.b", 1, "`d`.`b`"),
     ("RENAME TABLE d.b TO d.c", 1, "`d`.`b`"),
     ("DROP TABLE d.b; CREATE TABLE d.b (id INT PRIMARY KEY, v INT) DEFAULT CHARSET latin1", 1, "`d`.`b`"),
-    ("CREATE TABLE d.new (id INT PRIMARY KEY)", 3, "`d`.`new`: made while"),
+    ("CREATE TABLE d.new (id INT PRIMARY KEY)", 3, "`d`.`new`: created while"),
     ("CREATE OR REPLACE VIEW d.w AS SELECT v FROM d.b", 3, "`d`.`w`: changed while"),
     ("DROP PROCEDURE d.f", 3, "`d`.`f`: dropped"),
-    ("CREATE TRIGGER d.tr BEFORE INSERT ON d.b FOR EACH ROW SET NEW.v = 1", 3, "`d`.`tr`: made while"),
+    ("CREATE TRIGGER d.tr BEFORE INSERT ON d.b FOR EACH ROW SET NEW.v = 1", 3, "`d`.`tr`: created while"),
 ];
 
 /// Runs a test where DDL is noticed. Before MySQL 8, DDL is not noticed and has to wait.
