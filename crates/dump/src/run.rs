@@ -6,6 +6,7 @@ mod chunk_size;
 mod read;
 mod read_units;
 mod resume;
+mod shared;
 mod table_ids;
 mod throttle;
 mod worker;
@@ -24,8 +25,8 @@ use server::{Flavour, Rights, Session, TableName, Target, Version};
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
 
+use shared::Job;
 use table_ids::TableIds;
-use worker::Job;
 
 use crate::context::Context;
 use crate::definer::{self, Definer};

@@ -5,7 +5,7 @@ use server::{Session, TableName};
 
 use disk::Output;
 
-use super::worker::{Job, Shared};
+use super::shared::{Job, Shared, is_damage};
 use crate::journal::Step;
 use crate::manifest::{Chunk, Manifest};
 use crate::{Error, plan};
@@ -24,15 +24,6 @@ pub(super) fn leave_out(
     entry.set_chunks(Vec::new());
     super::resume::clear(&*job.context.disk, &job.request.folder.join(&entry.folder))?;
     Ok(format!("rows of table {}: the server can't read them ({what})", entry.table.name))
-}
-
-/// Whether the server says that the files of a table are missing or damaged. Numbers below 200 are those of
-/// storage engines.
-pub(super) fn is_damage(error: &server::Error) -> bool {
-    /// Can't open, can't find the file; the engine failed; incorrect information, key file, old key file;
-    /// crashed; the index is corrupt, the tablespace is missing or discarded; not in the engine.
-    const DAMAGE: [u16; 12] = [1016, 1017, 1030, 1033, 1034, 1035, 1194, 1195, 1712, 1812, 1814, 1932];
-    matches!(error, server::Error::Sql { code, .. } if *code < 200 || DAMAGE.contains(code))
 }
 
 /// Reads an altered table once more, in one piece and under its new definition, if the snapshot allows that.

@@ -6,7 +6,7 @@ use server::Session;
 use server::catalogue::{Table, TableStatus, statuses};
 use server::definition::{counted, counter, without_counter};
 
-use super::worker::Shared;
+use super::shared::Shared;
 use crate::journal::Step;
 use crate::manifest::Chunk;
 use crate::{Error, plan};

@@ -7,7 +7,7 @@ use disk::Output;
 use server::Session;
 
 use super::check::explain;
-use super::worker::{STOPPED, Shared};
+use super::shared::{STOPPED, Shared};
 use crate::canonical::CanonicalLines;
 use crate::data_file::Writer;
 use crate::manifest::{Chunk, SharedFilePart, TableEntry};
