@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rows::{Decoder, Field, Guessed, Hints, Nulls, Watch, fields, foreign, records, sniff, sniff_encoding};
+use rows::{Decoder, Field, GuessedOptions, Hints, Nulls, DialectCheck, fields, foreign, records, sniff, sniff_encoding};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&cut, bytes)) = input.split_first() else { return };
@@ -44,8 +44,8 @@ fuzz_target!(|input: &[u8]| {
         }
         let _ = (found.format.reason(&found.dialect, record), found.format.restore(&found.dialect, record));
     }
-    let guessed = Guessed { nulls: true, quote: true, escape: true, ..Guessed::default() };
-    let watch = Watch::new(found.dialect, Nulls::default(), guessed, None);
+    let guessed = GuessedOptions { nulls: true, quote: true, escape: true, ..GuessedOptions::default() };
+    let watch = DialectCheck::new(found.dialect, Nulls::default(), guessed, None);
     for doubt in watch.look(&strict) {
         assert!(doubt.offset <= strict.len());
     }

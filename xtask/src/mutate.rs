@@ -31,9 +31,12 @@ const ACCEPTED: &str = "xtask/survivors.txt";
 /// `remora vars` try them on real servers, which takes minutes.
 const BY_SERVERS: [(&str, &[&str]); 5] = [
     ("crates/status/src/lib.rs", &["pairs"]),
-    ("crates/status/src/counter/own.rs", &["Asker", "find", "stream", "counts"]),
-    ("crates/status/src/counter/watch.rs", &["Watch", "Open", "refused", "not_fatal", "prepare", "settings"]),
-    ("crates/status/src/variable/server.rs", &["read_server", "deprecations"]),
+    ("crates/status/src/counter/overhead.rs", &["MeasuredSession", "find", "stream", "counts"]),
+    (
+        "crates/status/src/counter/sampler.rs",
+        &["Sampler", "OpenSession", "refused", "not_fatal", "prepare", "settings"],
+    ),
+    ("crates/status/src/variable/running_server.rs", &["read_server", "deprecations"]),
     ("crates/status/src/variable/advise.rs", &["Facts::read"]),
 ];
 
@@ -276,8 +279,8 @@ mod tests {
         }
         // Tests of these need a server, whether the list has the function or its type.
         assert_eq!(of("crates/status/src/lib.rs", "fn pairs() {"), [""; 0]);
-        let own = "crates/status/src/counter/own.rs";
-        assert_eq!(of(own, "impl Asker {\n    fn new() {"), [""; 0]);
+        let own = "crates/status/src/counter/overhead.rs";
+        assert_eq!(of(own, "impl MeasuredSession {\n    fn new() {"), [""; 0]);
         assert_eq!(of(own, "impl Answer {\n    fn find() {").len(), 1);
     }
 

@@ -7,9 +7,9 @@ use server::definition::closing;
 use server::{Session, quote_name};
 
 use crate::manifest::Manifest;
-use crate::{Error, World};
+use crate::{Context, Error};
 
-/// Who becomes the definer of views, routines, triggers and events.
+/// The definer of views, routines, triggers and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Definer {
     /// The definer in the dump.
@@ -73,7 +73,7 @@ pub(crate) fn definer_of(statement: &str) -> Option<(usize, usize)> {
 }
 
 /// Prints a line for each kind of rewrite and not for each object, because all objects may need it.
-pub(crate) fn tell(world: &World, rewrites: &[String]) {
+pub(crate) fn tell(context: &Context, rewrites: &[String]) {
     let mut by_rewrite: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (object, rewrite) in rewrites.iter().filter_map(|line| line.rsplit_once(": ")) {
         by_rewrite.entry(rewrite).or_default().push(object);
@@ -84,7 +84,7 @@ pub(crate) fn tell(world: &World, rewrites: &[String]) {
             count => format!(" and {} more", count - 3),
         };
         let first: Vec<_> = objects.into_iter().take(3).collect();
-        world.progress.note(&format!("rewritten: {rewrite}, in {}{more}", first.join(", ")));
+        context.progress.note(&format!("rewritten: {rewrite}, in {}{more}", first.join(", ")));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Compares dump folders and servers, two at a time.
+//! Compares two sides, each a dump folder or a server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use server::catalogue::{Catalogue, Kind, Object, Origin, Wanted};
 use server::definition::{counter, outline, sorted};
 use server::{Release, Target, snapshot};
 
+use crate::context::Context;
 use crate::hash::Sum;
-use crate::load::{Folded, as_known, known};
+use crate::load::{NameFolding, as_known, known};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
-use crate::selection::{Both, Selection};
-use crate::verify::{self, Part};
-use crate::world::World;
-use crate::{Error, name, value};
+use crate::selection::{InBoth, Selection};
+use crate::verify::{self, ChunkOf};
+use crate::{Error, folder_name, value_text};
 
-/// One of the two things that are compared.
+/// One of the two sides of a comparison.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// The folder of a dump.
@@ -37,7 +37,7 @@ pub struct Difference {
 }
 
 /// The contents of one side.
-struct Read {
+struct Contents {
     title: String,
     release: Release,
     /// Whether the server does not keep the case of names.
@@ -51,9 +51,9 @@ struct Read {
     known: Option<BTreeSet<String>>,
 }
 
-impl Read {
+impl Contents {
     /// Defines databases in words that the other side knows, as a load into it would.
-    fn speak_as(&mut self, other: &Read) {
+    fn speak_as(&mut self, other: &Contents) {
         let Some(known) = other.known.as_ref().filter(|_| other.release != self.release) else { return };
         for object in self.objects.iter_mut().filter(|object| object.kind == Kind::Database) {
             object.statements.iter_mut().for_each(|statement| *statement = as_known(statement, known));
@@ -69,16 +69,16 @@ const CHUNK_BYTES: u64 = 64 << 20;
 /// # Errors
 /// Errors of reading either side; a difference is not an error.
 pub fn diff(
-    world: &World,
+    context: &Context,
     sides: (&Side, &Side),
     selection: &Selection,
     sessions: usize,
 ) -> Result<Difference, Error> {
     // Objects that a dump left out are not a difference when a server has them.
-    let (one, other) = (Opened::new(world, sides.0)?, Opened::new(world, sides.1)?);
+    let (one, other) = (Opened::new(context, sides.0)?, Opened::new(context, sides.1)?);
     let (kept, others) = (one.kept(), other.kept());
-    let mut a = one.read(world, (selection, &others))?;
-    let mut b = other.read(world, (selection, &kept))?;
+    let mut a = one.read(context, (selection, &others))?;
+    let mut b = other.read(context, (selection, &kept))?;
     a.speak_as(&b);
     b.speak_as(&a);
     let mut found = Difference { lines: definitions(&a, &b), ..Difference::default() };
@@ -86,7 +86,7 @@ pub fn diff(
     if a.target.is_some() && b.target.is_none() {
         std::mem::swap(&mut a, &mut b);
     }
-    let folded = Folded { folds: a.folds != b.folds };
+    let folded = NameFolding { folds: a.folds != b.folds };
     let theirs: BTreeMap<_, _> = b
         .tables
         .iter()
@@ -105,7 +105,7 @@ pub fn diff(
     });
     if let Some(target) = &a.target {
         cut(target, &mut wanted)?;
-        let sums = sums(world, target, &wanted, sessions)?;
+        let sums = sums(context, target, &wanted, sessions)?;
         fill(&mut wanted, sums);
     }
     let found_sums = match &b.target {
@@ -115,9 +115,9 @@ pub fn diff(
                 let other = theirs.get(&folded.table(&entry.table.name));
                 entry.table.name = other.map_or(&entry.table.name, |other| &other.table.name).clone();
             }
-            sums(world, target, &own, sessions)?
+            sums(context, target, &own, sessions)?
         }
-        Some(target) => sums(world, target, &wanted, sessions)?,
+        Some(target) => sums(context, target, &wanted, sessions)?,
         None => wanted
             .iter()
             .filter_map(|entry| theirs.get(&folded.table(&entry.table.name)))
@@ -141,9 +141,9 @@ enum Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    fn new(world: &World, side: &'a Side) -> Result<Opened<'a>, Error> {
+    fn new(context: &Context, side: &'a Side) -> Result<Opened<'a>, Error> {
         Ok(match side {
-            Side::Folder(folder) => Opened::Folder(folder, Box::new(Manifest::read(&*world.disk, folder)?)),
+            Side::Folder(folder) => Opened::Folder(folder, Box::new(Manifest::read(&*context.disk, folder)?)),
             Side::Server(target) => Opened::Server(target),
         })
     }
@@ -157,29 +157,29 @@ impl<'a> Opened<'a> {
     }
 
     /// Reads what both selections include.
-    fn read(self, world: &World, wanted: (&Selection, &Selection)) -> Result<Read, Error> {
+    fn read(self, context: &Context, wanted: (&Selection, &Selection)) -> Result<Contents, Error> {
         match self {
             Opened::Folder(folder, manifest) => {
-                read_dump(world, folder, *manifest, &Both(wanted.0, wanted.1))
+                read_dump(context, folder, *manifest, &InBoth(wanted.0, wanted.1))
             }
-            Opened::Server(target) => read_server(world, target, wanted),
+            Opened::Server(target) => read_server(context, target, wanted),
         }
     }
 }
 
 fn read_dump(
-    world: &World,
+    context: &Context,
     folder: &Path,
     mut manifest: Manifest,
     wanted: &dyn Wanted,
-) -> Result<Read, Error> {
+) -> Result<Contents, Error> {
     crate::load::select(&mut manifest, wanted)?;
     manifest
         .states()
         .iter()
         .chain(&manifest.age())
-        .for_each(|line| world.progress.note(&format!("{}: {line}", folder.display())));
-    Ok(Read {
+        .for_each(|line| context.progress.note(&format!("{}: {line}", folder.display())));
+    Ok(Contents {
         title: folder.display().to_string(),
         release: manifest.source.release(),
         folds: manifest.source.lower_case_table_names != 0,
@@ -192,24 +192,24 @@ fn read_dump(
 }
 
 fn read_server(
-    world: &World,
+    context: &Context,
     target: &Target,
     (one, other): (&Selection, &Selection),
-) -> Result<Read, Error> {
+) -> Result<Contents, Error> {
     let mut session = snapshot::connect(target)?;
-    world.progress.phase("reading the catalogue", None);
-    let mut told = |done, total| world.progress.step(done, total, "table");
+    context.progress.phase("reading the catalogue", None);
+    let mut told = |done, total| context.progress.step(done, total, "table");
     let catalogue = match session.about.lower_case_table_names {
-        1 => Catalogue::read(&mut session, &Both(&one.folded(), &other.folded()), &mut told)?,
-        _ => Catalogue::read(&mut session, &Both(one, other), &mut told)?,
+        1 => Catalogue::read(&mut session, &InBoth(&one.folded(), &other.folded()), &mut told)?,
+        _ => Catalogue::read(&mut session, &InBoth(one, other), &mut told)?,
     };
     let unread = catalogue.omitted.iter().filter(|line| line.contains(": the server can't read it"));
-    unread.for_each(|line| world.progress.warn(&format!("not compared: {line}")));
+    unread.for_each(|line| context.progress.warn(&format!("not compared: {line}")));
     let tables = catalogue.tables.into_iter().map(|table| TableEntry {
         place: 0,
         version: manifest::VERSION,
         condition: None,
-        folder: name::folder(&table.name),
+        folder: folder_name::folder(&table.name),
         history: table.versioned && table.columns.iter().any(|column| column.origin == Origin::RowTime),
         data: table.holds_rows(),
         earlier: None,
@@ -217,7 +217,7 @@ fn read_server(
         sum: Sum::default(),
         table,
     });
-    Ok(Read {
+    Ok(Contents {
         title: target.to_string(),
         known: Some(known(&mut session)?),
         release: session.about.release(),
@@ -229,7 +229,7 @@ fn read_server(
     })
 }
 
-impl Read {
+impl Contents {
     /// Whether the statements of an object are as the server has them.
     fn is_exact(&self, object: &Object) -> bool {
         let client = object.settings.character_set.as_deref().unwrap_or("utf8");
@@ -241,10 +241,10 @@ impl Read {
 
 /// Objects that exist on one side only or are defined differently. Servers of the same release are compared
 /// to the letter, others by the parts that all servers print in the same words.
-fn definitions(a: &Read, b: &Read) -> Vec<String> {
+fn definitions(a: &Contents, b: &Contents) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = a.release == b.release;
-    let folded = Folded { folds: a.folds != b.folds };
+    let folded = NameFolding { folds: a.folds != b.folds };
     for (one, other) in [(a, b), (b, a)] {
         let objects: BTreeMap<_, _> = other.objects.iter().map(|known| (folded.key(known), known)).collect();
         for object in &one.objects {
@@ -278,8 +278,8 @@ fn definitions(a: &Read, b: &Read) -> Vec<String> {
 }
 
 /// Which columns a table has on one side only. Its rows can't be compared then.
-fn other_columns(one: (&Read, &TableEntry), other: (&Read, &TableEntry)) -> Option<String> {
-    let only = |(side, entry): (&Read, &TableEntry), other: &TableEntry| {
+fn other_columns(one: (&Contents, &TableEntry), other: (&Contents, &TableEntry)) -> Option<String> {
+    let only = |(side, entry): (&Contents, &TableEntry), other: &TableEntry| {
         let is_known =
             |name: &str| other.table.columns.iter().any(|known| known.name.eq_ignore_ascii_case(name));
         let names = entry.table.columns.iter().map(|column| column.name.as_str());
@@ -288,18 +288,22 @@ fn other_columns(one: (&Read, &TableEntry), other: (&Read, &TableEntry)) -> Opti
         (!names.is_empty()).then(|| format!("only in {}: {what} {}", side.title, names.join(", ")))
     };
     let lines: Vec<String> = [only(one, other.1), only(other, one.1)].into_iter().flatten().collect();
-    (!lines.is_empty()).then(|| format!("{}; its rows were not compared", lines.join("; ")))
+    (!lines.is_empty()).then(|| format!("{}; rows not compared", lines.join("; ")))
 }
 
 /// How the definitions of a table differ.
-fn tables_differ((one, other): (&TableEntry, &TableEntry), folded: Folded, exact: bool) -> Option<String> {
+fn tables_differ(
+    (one, other): (&TableEntry, &TableEntry),
+    folded: NameFolding,
+    exact: bool,
+) -> Option<String> {
     let (definition, found) = (&*folded.text(&one.table.definition), &*folded.text(&other.table.definition));
     let tell = if exact { sorted } else { outline };
     if tell(definition) != tell(found) {
         return Some("defined otherwise".to_owned());
     }
     // The same numbers stand for different names.
-    for column in one.columns().into_iter().filter(|column| value::is_numbered(column, one.version)) {
+    for column in one.columns().into_iter().filter(|column| value_text::is_numbered(column, one.version)) {
         let known = other.table.columns.iter().find(|known| known.name == column.name);
         if known.is_some_and(|known| known.column_type != column.column_type) {
             return Some(format!("column {} has other members", column.name));
@@ -312,7 +316,7 @@ fn tables_differ((one, other): (&TableEntry, &TableEntry), folded: Folded, exact
 /// Tables whose rows two dumps convert to different texts, so that their sums can't be compared.
 fn incomparable(one: &TableEntry, other: &TableEntry) -> Option<String> {
     let mut columns = one.columns().into_iter();
-    let column = columns.find(|column| value::differs(column, one.version, other.version))?;
+    let column = columns.find(|column| value_text::differs(column, one.version, other.version))?;
     Some(format!(
         "table {}: its rows can't be compared, as the dumps are of formats {} and {}, which tell column {} ({}) in other \
          texts; compare each with a server",
@@ -324,7 +328,7 @@ fn incomparable(one: &TableEntry, other: &TableEntry) -> Option<String> {
 fn cut(target: &Target, entries: &mut [TableEntry]) -> Result<(), Error> {
     let mut session = snapshot::connect(target)?;
     session.execute("START TRANSACTION")?;
-    session.execute(plan::MARK)?;
+    session.execute(plan::SET_SAVEPOINT)?;
     for entry in entries {
         let mut chunks = Vec::new();
         let cut = Cut { table: &entry.table, partition: None, chunk_bytes: &|| CHUNK_BYTES };
@@ -338,20 +342,20 @@ fn cut(target: &Target, entries: &mut [TableEntry]) -> Result<(), Error> {
 }
 
 fn sums(
-    world: &World,
+    context: &Context,
     target: &Target,
     entries: &[TableEntry],
     sessions: usize,
 ) -> Result<Vec<Vec<(u32, Sum)>>, Error> {
-    world.progress.phase("comparing", Some(entries.iter().map(|entry| entry.table.bytes).sum()));
-    let parts: Vec<Part<'_>> = entries
+    context.progress.phase("comparing", Some(entries.iter().map(|entry| entry.table.bytes).sum()));
+    let parts: Vec<ChunkOf<'_>> = entries
         .iter()
         .flat_map(|entry| {
             let condition = entry.condition.as_deref();
-            entry.chunks.iter().map(move |chunk| Part { entry, chunk, condition })
+            entry.chunks.iter().map(move |chunk| ChunkOf { entry, chunk, condition })
         })
         .collect();
-    let found = verify::sums(world, target, &parts, sessions)?;
+    let found = verify::sums(context, target, &parts, sessions)?;
     let mut found = parts.iter().map(|part| part.chunk.number).zip(found);
     Ok(entries.iter().map(|entry| found.by_ref().take(entry.chunks.len()).collect()).collect())
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, in as many kinds as callers treat differently.
+//! Errors, as many kinds as callers treat differently.
 
 use progress::count;
 use std::io;
@@ -32,7 +32,7 @@ pub enum Error {
 
     /// A table was altered, emptied or dropped while its rows were read.
     #[error(
-        "table {table} was changed by DDL while it was dumped ({what}), and the snapshot does not have it as it is now; --resume, when that is over, dumps what is not whole"
+        "table {table} was changed by DDL while it was dumped ({what}), so the snapshot can't read it any more; when the DDL is done, --resume dumps what is incomplete"
     )]
     Altered {
         /// The table.
@@ -59,7 +59,7 @@ pub enum Error {
     Stopped(&'static str),
 
     /// A load was cut off; its committed rows are safe.
-    #[error("{source}; start again with --resume: what is in stays in{}", committed(*rows))]
+    #[error("{source}; start again with --resume: committed rows are kept{}", committed(*rows))]
     Interrupted {
         /// Committed rows as far as this run has counted them; 0 if it did not come to that.
         rows: u64,

@@ -271,7 +271,7 @@ const SQL_SETTINGS: &str = "SET NAMES binary, autocommit = 1, time_zone = '+00:0
      unique_checks = 0, sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES' \
      /*M!100201 , check_constraint_checks = 0 */;\n";
 
-/// Unless it is told otherwise the server sets the times of historical rows itself.
+/// Without this setting the server assigns the times of historical rows itself.
 const SQL_HISTORY: &str = "SET system_versioning_insert_history = 1;\n";
 
 impl Encode for Sql {

@@ -1,4 +1,4 @@
-//! The proof that rows are equal, in any order.
+//! Sums of row hashes: equal sums mean equal rows, in any order.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -77,7 +77,7 @@ impl Write for Adder {
 }
 
 impl Adder {
-    /// Whether a line has begun and not ended.
+    /// Whether the input ends in the middle of a line.
     pub(crate) fn is_inside(&self) -> bool {
         self.begun.is_some()
     }

@@ -1,4 +1,4 @@
-//! Examines a dump without a server.
+//! Checks a dump without a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use crc_fast::Digest;
 use disk::Disk;
 
-use crate::file::DataFile;
+use crate::data_file::DataFile;
 use crate::hash::{self, Sum};
 use crate::manifest::{Manifest, TOGETHER};
 use crate::parallel::Failure;
-use crate::{Error, Format, World};
+use crate::{Context, Error, Format};
 use progress::count;
 
 /// The result of checking a dump's folder.
@@ -35,23 +35,23 @@ pub struct CheckSummary {
 ///
 /// # Errors
 /// [`Error::Corrupt`] when the manifest is damaged, [`Error::Stopped`]; a damaged data file is not an error.
-pub fn check(world: &World, folder: &Path, threads: usize) -> Result<CheckSummary, Error> {
-    let manifest = Manifest::read(&*world.disk, folder)?;
+pub fn check(context: &Context, folder: &Path, threads: usize) -> Result<CheckSummary, Error> {
+    let manifest = Manifest::read(&*context.disk, folder)?;
     let chunks: Vec<_> = manifest
         .tables
         .iter()
         .flat_map(|entry| entry.chunks.iter().map(move |chunk| (entry, chunk)))
         .collect();
     let total = chunks.iter().map(|(_, chunk)| chunk.text_bytes).sum();
-    world.progress.phase("checking", Some(total));
+    context.progress.phase("checking", Some(total));
     let (next, failure, damaged) = (AtomicUsize::new(0), Failure::default(), Mutex::new(Vec::new()));
     let work = || -> Result<(), Error> {
         while let Some((entry, chunk)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let file = manifest.data_file(folder, entry, chunk);
             let lines = manifest.data_format == Format::Tsv;
-            if let Err(error) = read(world, &file, lines.then_some(chunk.sum), chunk.sum.rows) {
-                if world.is_stopped() {
-                    return Err(Error::Stopped("the dump is not checked to its end"));
+            if let Err(error) = read(context, &file, lines.then_some(chunk.sum), chunk.sum.rows) {
+                if context.is_stopped() {
+                    return Err(Error::Stopped("the check is incomplete"));
                 }
                 let mut damaged = damaged.lock().unwrap_or_else(PoisonError::into_inner);
                 damaged.push(format!(
@@ -77,27 +77,27 @@ pub fn check(world: &World, folder: &Path, threads: usize) -> Result<CheckSummar
         chunks: chunks.len(),
         file_bytes: chunks.iter().map(|(_, chunk)| chunk.file_bytes).sum(),
         damaged,
-        strays: strays(&*world.disk, folder, &manifest)?,
+        strays: strays(&*context.disk, folder, &manifest)?,
         manifest,
     })
 }
 
 /// Reads a chunk. If a sum is given, its lines must match it.
-fn read(world: &World, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::Result<()> {
+fn read(context: &Context, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::Result<()> {
     let mut lines = Lines::default();
     let mut text = 0;
-    file.read(&*world.disk, &mut |piece| {
-        if world.is_stopped() {
+    file.read(&*context.disk, &mut |piece| {
+        if context.is_stopped() {
             return Err(io::Error::other("stopped"));
         }
-        world.progress.read(piece.len() as u64);
+        context.progress.read(piece.len() as u64);
         text += piece.len() as u64;
         if wanted.is_some() {
             lines.take(piece);
         }
         Ok(())
     })?;
-    world.progress.done(rows, text);
+    context.progress.done(rows, text);
     match wanted {
         Some(wanted) if lines.sum != wanted || lines.open.is_some() => Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -111,7 +111,7 @@ fn read(world: &World, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::R
     }
 }
 
-/// The sum of lines that come in pieces.
+/// Sums lines that arrive in pieces.
 #[derive(Default)]
 struct Lines {
     sum: Sum,

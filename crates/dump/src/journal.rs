@@ -148,7 +148,7 @@ impl Reader {
         };
         let stat = source.stat().map_err(Error::file(&self.path))?;
         if stat.len < self.at {
-            return Err(manifest::corrupt(&self.path, "it has become shorter: the dump was begun anew"));
+            return Err(manifest::corrupt(&self.path, "it is shorter than before: the dump was restarted"));
         }
         let mut new = Vec::new();
         let read = source.seek(SeekFrom::Start(self.at)).and_then(|_| source.read_to_end(&mut new));
@@ -175,7 +175,7 @@ impl Reader {
     }
 }
 
-/// Moves the journal of a stopped dump aside, so that a follower waits for the run that resumes it. The
+/// Renames the journal of a stopped dump, so that a follower waits for the run that resumes it. The
 /// caller must hold the lock.
 pub(crate) fn set_aside(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.rename(&folder.join(NAME), &folder.join(LEFT)) {
@@ -199,7 +199,7 @@ pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, E
             Err(Error::Mismatch(format!("{}: there is no stopped dump in it", folder.display())))
         };
     };
-    let strange = || manifest::corrupt(&folder.join(NAME), "it tells of a table that it does not describe");
+    let strange = || manifest::corrupt(&folder.join(NAME), "it refers to a table that it does not describe");
     let mut chunks: Vec<Vec<Chunk>> = manifest.tables.iter().map(|_| Vec::new()).collect();
     let mut whole = vec![false; manifest.tables.len()];
     let mut again = whole.clone();

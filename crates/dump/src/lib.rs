@@ -1,4 +1,4 @@
-//! Dumps a whole server into a folder and loads it again: parallel, one state of the data, proven equal.
+//! Dumps a whole server into a folder and loads it again: in parallel, from one consistent snapshot, and verified.
 //!
 //! [`dump`] reads the catalogue and, from sessions that share one snapshot, the rows of every table in chunks
 //! of its key. It writes a folder that docs/formats/dump.md describes. [`load`] recreates everything on
@@ -8,45 +8,45 @@
 //! DATA's text and the sum of rows, `format` converts that to the chosen format, `file` compresses and writes
 //! it. On the way back the file's text is sent unchanged. `hash` defines what equal means.
 //!
-//! The crate does not print, read arguments or read a clock: the caller brings a [`World`] and a
+//! The crate does not print, read arguments or read a clock: the caller brings a [`Context`] and a
 //! [`progress::Progress`].
 
+mod builder;
+mod canonical;
+mod context;
+mod data_file;
 mod definer;
 mod diff;
 mod error;
-mod file;
+mod folder_name;
 mod format;
 mod hash;
 mod inspect;
 mod journal;
-mod line;
+mod key_range;
 mod load;
-mod make;
 mod manifest;
-mod name;
-mod named;
+mod manifest_filter;
 mod parallel;
 mod plan;
-mod range;
 mod run;
 mod schema;
 mod select;
 mod selection;
-mod tally;
-mod value;
+mod table_progress;
+mod value_text;
 mod verify;
-mod world;
 
+pub use builder::DumpBuilder;
+pub use context::Context;
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
 pub use error::Error;
+pub use folder_name::folder as folder_name;
 pub use format::Format;
 pub use hash::{Hash, Sum};
 pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, load};
-pub use make::Maker;
-pub use manifest::{Chunk, Earlier, Manifest, Source, TableEntry, Within};
-pub use name::folder as folder_name;
+pub use manifest::{Chunk, Earlier, Manifest, SharedFilePart, Source, TableEntry};
 pub use run::{DumpRequest, DumpSummary, Limits, dump};
 pub use selection::{Conditions, Pattern, Selection};
-pub use world::World;

@@ -2,16 +2,16 @@
 
 mod account;
 mod check;
-mod data;
+mod dry_run;
 mod follow;
-mod ibd;
 mod ledger;
-mod moved;
 mod object;
-mod prove;
-mod renamed;
+mod other_name;
 mod rewrite;
-mod trial;
+mod rows;
+mod schema_names;
+mod tablespace;
+mod verify_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,22 +20,22 @@ use std::time::Duration;
 use server::catalogue::{Kind, Object};
 use server::{Session, TableName, Target, settings, snapshot};
 
+use crate::context::Context;
 use crate::definer::{self, Definer};
 use crate::manifest::{Manifest, TableEntry};
 use crate::selection::Selection;
-use crate::verify::{self, Part};
-use crate::world::World;
+use crate::verify::{self, ChunkOf};
 use crate::{Error, hash::Sum};
 
-use data::AGAIN;
-use follow::Follow;
+use follow::RunningDump;
 use ledger::Ledger;
+use rows::AGAIN;
 
 pub(crate) use check::select;
-pub(crate) use prove::{Folded, same};
 pub(crate) use rewrite::{as_known, known};
+pub(crate) use verify_objects::{NameFolding, same};
 
-/// What to prove after loading.
+/// How thoroughly to verify a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// All rows are read back and their sums compared with the manifest's.
@@ -60,9 +60,9 @@ pub struct LoadRequest {
     pub resume: bool,
     /// Begin while the dump is still being made.
     pub follow: bool,
-    /// What to prove.
+    /// How thoroughly to verify.
     pub verify: Verify,
-    /// Who becomes the definer of views, routines, triggers and events.
+    /// The definer of views, routines, triggers and events.
     pub definer: Definer,
     /// Keep the load out of the target's binary log.
     pub no_binlog: bool,
@@ -98,20 +98,23 @@ const SNAPSHOT_MAX_S: u32 = 600;
 type Sums<'a> = BTreeMap<&'a TableName, BTreeMap<u32, Sum>>;
 
 /// Chunks whose rows were read after loading and were right.
-type Proven = BTreeSet<(TableName, u32)>;
+type VerifiedChunks = BTreeSet<(TableName, u32)>;
 
 /// A running load.
 pub(crate) struct Load<'a> {
-    pub(crate) world: &'a World,
+    pub(crate) context: &'a Context,
     pub(crate) target: &'a Target,
     pub(crate) request: &'a LoadRequest,
     pub(crate) manifest: Manifest,
     pub(crate) ledger: Ledger,
     pub(crate) summary: LoadSummary,
     /// The dump, if it is still being made.
-    follow: Option<Follow>,
+    follow: Option<RunningDump>,
     is_following: bool,
-    proven: Proven,
+    verified: VerifiedChunks,
+    /// What the server warned about while it took rows, by table, unless these rows were read back and are
+    /// right.
+    warnings: Vec<(TableName, String)>,
 }
 
 /// Loads a dump into a server that does not have its tables.
@@ -120,11 +123,11 @@ pub(crate) struct Load<'a> {
 /// [`Error::Different`] when the rows on the server differ from those of the dump; [`Error::Interrupted`]
 /// when the load can be resumed with `resume`; [`Error::Mismatch`] for what the target can't take, before
 /// anything is changed.
-pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<LoadSummary, Error> {
+pub fn load(context: &Context, target: &Target, request: &LoadRequest) -> Result<LoadSummary, Error> {
     let (mut manifest, follow) = if request.follow {
-        Follow::begin(world, &request.folder)?
+        RunningDump::begin(context, &request.folder)?
     } else {
-        (Manifest::read(&*world.disk, &request.folder)?, None)
+        (Manifest::read(&*context.disk, &request.folder)?, None)
     };
     let all = names(&manifest);
     select(&mut manifest, &request.selection)?;
@@ -134,7 +137,7 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
         (0..).zip(&all).filter(|(_, name)| chosen.contains(*name)).map(|(at, _)| at).collect();
     let mut session = connect(target, request)?;
     if let Some(name) = &request.other_name {
-        let named = renamed::apply(&mut session, &mut manifest, name)?;
+        let named = other_name::apply(&mut session, &mut manifest, name)?;
         (summary.rewrites, summary.omitted) = (named.rewrites, named.omitted);
     }
     summary.rewrites.extend(rewrite::apply(&mut session, &mut manifest)?);
@@ -144,23 +147,39 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     if !session.lock(&ledger.lock_name(), 0)? {
         return Err(Error::Busy("another load of this dump into this server".to_owned()));
     }
-    manifest.states().iter().chain(&manifest.age()).for_each(|line| world.progress.note(line));
-    check::files(world, request, &manifest)?;
+    manifest.states().iter().chain(&manifest.age()).for_each(|line| context.progress.note(line));
+    check::files(context, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
     check::rights(&mut session, request, &manifest)?;
     if !request.resume {
-        trial::run(&mut session, &manifest, &ledger)?;
+        dry_run::run(&mut session, &manifest, &ledger)?;
     }
-    definer::tell(world, &summary.rewrites);
+    definer::tell(context, &summary.rewrites);
     summary.tables = manifest.tables.len();
     let is_following = follow.is_some();
-    let proven = Proven::new();
-    let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
+    let verified = VerifiedChunks::new();
+    let warnings = Vec::new();
+    let mut load = Load {
+        context,
+        target,
+        request,
+        manifest,
+        ledger,
+        summary,
+        follow,
+        is_following,
+        verified,
+        warnings,
+    };
     load.ledger.create(&mut session)?;
     if !request.resume {
         load.ledger.want(&mut session, &chosen)?;
     }
-    load.run(&mut session).map_err(|error| match error {
+    let ran = load.run(&mut session);
+    if ran.is_err() {
+        load.warnings.iter().for_each(|(_, text)| context.progress.note(text));
+    }
+    ran.map_err(|error| match error {
         Error::Stopped(_) => Error::Stopped(AGAIN),
         error if error.is_passing() => {
             Error::Interrupted { rows: load.summary.rows, source: Box::new(error) }
@@ -171,17 +190,17 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     if !rest.is_empty() {
         let names: Vec<&str> = rest.iter().filter_map(|at| all.get(*at).map(String::as_str)).collect();
         load.summary.omitted.push(format!(
-            "the load that was stopped is not complete without {}: --resume goes on with what it was begun with",
+            "the stopped load is incomplete without {}: --resume continues with its original selection",
             names.join(", ")
         ));
         return Ok(load.summary);
     }
     match load.ledger.remove(&mut session) {
-        // Everything is in and proven, so losing the server now does not make the load a failure.
+        // Everything is in and verified, so losing the server now does not make the load a failure.
         Err(error) if error.is_passing() => {
-            world
+            context
                 .progress
-                .warn(&format!("the load is complete, but the database _remora may be left: {error}"));
+                .warn(&format!("the load is complete, but the database _remora may still exist: {error}"));
         }
         removed => removed?,
     }
@@ -197,7 +216,7 @@ fn names(manifest: &Manifest) -> Vec<String> {
 impl Load<'_> {
     /// The part that can be stopped and resumed.
     fn run(&mut self, session: &mut Session) -> Result<(), Error> {
-        self.world.progress.phase("making tables", None);
+        self.context.progress.phase("creating tables", None);
         self.make(session, |kind| kind <= Kind::Sequence)?;
         self.make_tables()?;
         let _snapshot = self.put_off_purge()?;
@@ -207,15 +226,15 @@ impl Load<'_> {
             self.build_indexes()?;
             self.set_counters(session)?;
         }
-        self.world.progress.phase("making routines, views, triggers and events", None);
+        self.context.progress.phase("creating routines, views, triggers and events", None);
         // A role that is a definer must be there first: the server takes an unknown name for a user.
         self.make(session, |kind| kind == Kind::Role)?;
         self.make(session, |kind| kind > Kind::Table && kind < Kind::Role)?;
         self.make(session, |kind| kind > Kind::Role)?;
         if self.request.data && self.request.verify == Verify::Rows {
-            self.prove()?;
+            self.verify_rows()?;
         }
-        self.prove_objects()
+        self.verify_objects()
     }
 
     /// Purge would take processor time from filling tables and from reading them back.
@@ -227,19 +246,19 @@ impl Load<'_> {
     }
 
     /// Reads back the rows that were not read back right after loading.
-    fn prove(&self) -> Result<(), Error> {
+    fn verify_rows(&mut self) -> Result<(), Error> {
         let entries: Vec<&TableEntry> = self.manifest.tables.iter().filter(|entry| entry.data).collect();
-        let parts = entries
-            .iter()
-            .flat_map(|entry| entry.chunks.iter().map(move |chunk| Part { entry, chunk, condition: None }));
-        let is_proven =
-            |part: &Part<'_>| self.proven.contains(&(part.entry.table.name.clone(), part.chunk.number));
-        let (proven, unproven): (Vec<Part<'_>>, Vec<Part<'_>>) = parts.partition(is_proven);
+        let parts = entries.iter().flat_map(|entry| {
+            entry.chunks.iter().map(move |chunk| ChunkOf { entry, chunk, condition: None })
+        });
+        let is_verified =
+            |part: &ChunkOf<'_>| self.verified.contains(&(part.entry.table.name.clone(), part.chunk.number));
+        let (verified, unverified): (Vec<ChunkOf<'_>>, Vec<ChunkOf<'_>>) = parts.partition(is_verified);
         let mut sums = Sums::new();
-        for part in &proven {
+        for part in &verified {
             sums.entry(&part.entry.table.name).or_default().insert(part.chunk.number, part.chunk.sum);
         }
-        self.read_back(&unproven, &mut sums)?;
+        self.read_back(&unverified, &mut sums)?;
         let difference = |entry: &TableEntry, sums: &Sums<'_>| {
             let own = sums.get(&entry.table.name).into_iter().flatten();
             verify::difference(entry, &own.map(|(number, sum)| (*number, *sum)).collect::<Vec<_>>())
@@ -249,26 +268,29 @@ impl Load<'_> {
         // A chunk may have been right then and differ now: where the target sorts keys in another order, rows
         // that were loaded later may lie within its range.
         let is_doubtful =
-            |part: &Part<'_>| differing.iter().any(|entry| entry.table.name == part.entry.table.name);
-        let doubtful: Vec<Part<'_>> = proven.into_iter().filter(is_doubtful).collect();
+            |part: &ChunkOf<'_>| differing.iter().any(|entry| entry.table.name == part.entry.table.name);
+        let doubtful: Vec<ChunkOf<'_>> = verified.into_iter().filter(is_doubtful).collect();
         self.read_back(&doubtful, &mut sums)?;
-        let differences: Vec<String> =
-            differing.iter().filter_map(|entry| difference(entry, &sums)).collect();
-        if differences.is_empty() {
+        let different: BTreeMap<TableName, String> = (differing.iter())
+            .filter_map(|entry| Some((entry.table.name.clone(), difference(entry, &sums)?)))
+            .collect();
+        let tables = entries.len();
+        self.warnings.retain(|(table, _)| different.contains_key(table));
+        if different.is_empty() {
             Ok(())
         } else {
-            Err(Error::Different { tables: entries.len(), differences })
+            Err(Error::Different { tables, differences: different.into_values().collect() })
         }
     }
 
     /// Reads chunks and records their sums.
-    fn read_back<'a>(&self, parts: &[Part<'a>], sums: &mut Sums<'a>) -> Result<(), Error> {
+    fn read_back<'a>(&self, parts: &[ChunkOf<'a>], sums: &mut Sums<'a>) -> Result<(), Error> {
         if parts.is_empty() {
             return Ok(());
         }
         let total = parts.iter().map(|part| part.chunk.text_bytes).sum();
-        self.world.progress.phase("verifying", Some(total));
-        let found = verify::sums(self.world, self.target, parts, self.request.sessions)?;
+        self.context.progress.phase("verifying", Some(total));
+        let found = verify::sums(self.context, self.target, parts, self.request.sessions)?;
         for (part, sum) in parts.iter().zip(found) {
             sums.entry(&part.entry.table.name).or_default().insert(part.chunk.number, sum);
         }

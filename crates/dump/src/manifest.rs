@@ -13,12 +13,12 @@ use server::catalogue::{Object, Origin, Table};
 
 pub use source::{Earlier, Source};
 
-use crate::file::DataFile;
+use crate::data_file::DataFile;
 use crate::hash::Sum;
-use crate::range::Range;
+use crate::key_range::Range;
 use crate::selection::Selection;
-use crate::value::PLAIN_VERSION;
-use crate::{Error, Format, name};
+use crate::value_text::PLAIN_VERSION;
+use crate::{Error, Format, folder_name};
 use progress::count;
 
 /// The file's name.
@@ -85,7 +85,7 @@ pub struct TableEntry {
     /// Its definition.
     #[serde(flatten)]
     pub table: Table,
-    /// Its number in the whole manifest, which it keeps when only a part is selected.
+    /// Its number in the full manifest, which does not change when only some tables are selected.
     #[serde(skip)]
     pub(crate) place: usize,
     /// The version of the format, which decides what text a value has in a line.
@@ -136,12 +136,12 @@ pub struct Chunk {
     /// Its place when it shares a file with chunks of other tables; length and BLAKE3 are those of its own
     /// part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within: Option<Within>,
+    pub within: Option<SharedFilePart>,
 }
 
 /// A place in a file that several tables share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Within {
+pub struct SharedFilePart {
     /// The number of the file.
     pub file: u32,
     /// Bytes before it.
@@ -419,7 +419,7 @@ impl Chunk {
 impl TableEntry {
     fn check(&self, expansion: u64) -> Result<(), String> {
         let name = &self.table.name;
-        if self.folder != name::folder(name) {
+        if self.folder != folder_name::folder(name) {
             return Err(format!("the folder {:?} is not that of table {name}", self.folder));
         }
         let mut sum = Sum::default();

@@ -6,7 +6,7 @@
 use server::catalogue::{Column, Partition, Table};
 use server::{Session, quote_name};
 
-use crate::range::{Range, is_literal};
+use crate::key_range::{Range, is_literal};
 use crate::{Error, select};
 
 /// The most chunks of a table; beyond that, chunks get larger.
@@ -44,11 +44,11 @@ impl Literal {
     }
 }
 
-/// Marks the beginning of the snapshot, for [`FORGET`].
-pub(crate) const MARK: &str = "SAVEPOINT remora";
+/// Marks the beginning of the snapshot, for [`RELEASE_LOCKS`].
+pub(crate) const SET_SAVEPOINT: &str = "SAVEPOINT remora";
 /// Releases the metadata locks of all tables that were read since, and keeps the snapshot: nobody's DDL waits
 /// for the end of the dump.
-pub(crate) const FORGET: &str = "ROLLBACK TO SAVEPOINT remora";
+pub(crate) const RELEASE_LOCKS: &str = "ROLLBACK TO SAVEPOINT remora";
 
 /// How to cut a table.
 pub(crate) struct Cut<'a> {
@@ -64,7 +64,7 @@ pub(crate) struct Cut<'a> {
 pub(crate) type Each<'a> = &'a mut dyn FnMut(Option<Range>, u64) -> Result<(), Error>;
 
 impl Cut<'_> {
-    /// Cuts the table. The session must be in a transaction that has the [`MARK`].
+    /// Cuts the table. The session must be in a transaction that has the [`SET_SAVEPOINT`].
     pub(crate) fn run(&self, session: &mut Session, each: Each<'_>) -> Result<(), Error> {
         let table = self.table;
         let part = self.partition;
@@ -100,7 +100,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn emit(&mut self, upto: Option<Vec<String>>, rows: u64) -> Result<(), Error> {
         // Releases the table, because it may take long until somebody takes the chunk.
-        self.session.execute(FORGET)?;
+        self.session.execute(RELEASE_LOCKS)?;
         let after = std::mem::replace(&mut self.after, upto.clone());
         let (all_rows, all_bytes) = self.size;
         (self.each)(Some(Range { after, upto }), rows.saturating_mul(all_bytes) / all_rows.max(1))

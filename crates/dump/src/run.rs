@@ -1,9 +1,13 @@
 //! A dump from beginning to end.
 
-mod identity;
-mod pace;
-mod part;
+mod altered;
+mod check;
+mod chunk_size;
+mod read;
+mod read_units;
 mod resume;
+mod shared;
+mod table_ids;
 mod throttle;
 mod worker;
 
@@ -13,7 +17,7 @@ use std::time::Duration;
 
 use codec::Codec;
 use disk::Disk;
-use server::catalogue::{Catalogue, Kind, Object, Origin, Table, Wanted};
+use server::catalogue::{Catalogue, Kind, KnownTables, Object, Origin, Table, Wanted, settled_before};
 use server::definition::without_counter;
 use server::snapshot::{self, Snapshot, SnapshotMethod, SnapshotRequest};
 use server::{Flavour, SchemaPrivileges, Session, TableName, Target, Version};
@@ -21,15 +25,16 @@ use server::{Flavour, SchemaPrivileges, Session, TableName, Target, Version};
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
 
-use identity::Identities;
+use shared::Job;
+use table_ids::TableIds;
 
+use crate::context::Context;
 use crate::definer::{self, Definer};
 use crate::hash::Sum;
 use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, Source, TableEntry};
 use crate::selection::{Conditions, Selection};
-use crate::world::World;
-use crate::{Error, Format, manifest, name, plan, schema};
+use crate::{Error, Format, folder_name, manifest, plan, schema};
 
 /// A request for a dump.
 #[derive(Clone, Debug)]
@@ -52,18 +57,18 @@ pub struct DumpRequest {
     pub history: bool,
     /// Resume a stopped dump in this folder: its complete tables are kept.
     pub resume: bool,
-    /// Who becomes the definer of views, routines, triggers and events.
+    /// The definer of views, routines, triggers and events.
     pub definer: Definer,
-    /// About how many bytes of a table make a chunk; `None` for as many as are read in two seconds, within
+    /// The approximate size of a chunk in bytes; `None` for the amount that is read in two seconds, within
     /// limits.
     pub chunk_bytes: Option<u64>,
-    /// How much of the server it leaves to others.
+    /// Limits on the load that the dump puts on the server.
     pub limits: Limits,
     /// How long to wait for a lock.
     pub lock_wait: Duration,
-    /// Hold up DDL on all tables until their rows are read.
+    /// Block DDL on all tables until their rows are read.
     pub block_ddl: bool,
-    /// Kill queries that hold up a lock for longer.
+    /// Kill queries that block a lock for longer than that.
     pub kill_long_queries: bool,
 }
 
@@ -72,7 +77,7 @@ pub struct DumpRequest {
 pub struct DumpSummary {
     /// The manifest that was written.
     pub manifest: Manifest,
-    /// What is missing from the dump or changed meanwhile, a line for each.
+    /// What is missing from the dump or changed while it ran, a line for each.
     pub omitted: Vec<String>,
     /// Rows.
     pub rows: u64,
@@ -87,12 +92,13 @@ pub struct DumpSummary {
 /// # Errors
 /// [`Error::Altered`] when DDL interfered, [`Error::Mismatch`] when the folder exists; otherwise errors of
 /// the server or the operating system. An unfinished dump stays in the folder, without a manifest.
-pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
-    let (disk, folder) = (&*world.disk, &request.folder);
+pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
+    let (disk, folder) = (&*context.disk, &request.folder);
     let mut session = snapshot::connect(target)?;
     session.execute(&format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1)))?;
-    world.progress.phase("reading the catalogue", None);
-    let mut told = |done, total| world.progress.step(done, total, "table");
+    context.progress.phase("reading the catalogue", None);
+    let settled = settled_before(&mut session)?;
+    let mut told = |done, total| context.progress.step(done, total, "table");
     let before = Catalogue::read(&mut session, &request.selection, &mut told)?;
     request.selection.check(&before)?;
     check_conditions(&mut session, &before, request)?;
@@ -108,27 +114,29 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let earlier = match left {
         Some(left) => {
             left.check(request, &session)?;
-            left.keep(world, request, &mut tables)?.earlier
+            left.keep(context, request, &mut tables)?.earlier
         }
         None => Vec::new(),
     };
-    let identities = Identities::read(&mut session)?;
+    let identities = TableIds::read(&mut session)?;
     let held = hold_off_ddl(target, &tables, request.block_ddl)?;
-    let mut snapshot = begin(world, target, request, &tables)?;
+    let mut snapshot = begin(context, target, request, &tables)?;
     let mut manifest = describe(&mut session, &mut snapshot, request)?;
     manifest.tables = tables;
     manifest.set_earlier(earlier);
     manifest.objects = before.objects.clone();
-    definer::tell(world, &definer::apply(&mut manifest, &request.definer));
-    before.own.iter().for_each(|line| world.progress.note(line));
+    definer::tell(context, &definer::apply(&mut manifest, &request.definer));
+    before.own.iter().for_each(|line| context.progress.note(line));
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
         make_folders(disk, folder, &manifest)?;
-        let damaged = worker::run(world, request, (&mut snapshot, &identities), (&mut manifest, &journal))?;
+        let job = Job { context, request, journal: &journal, settled: settled.as_deref() };
+        let damaged = worker::run(job, &mut snapshot, &identities, &mut manifest)?;
         // Whoever waits to alter one of them can continue.
         drop(held);
-        world.progress.phase("looking for what changed meanwhile", None);
-        let after = Catalogue::definitions(&mut session, &request.selection)?;
+        context.progress.phase("looking for what changed meanwhile", None);
+        let known = KnownTables::new(before.tables.iter(), settled.as_deref());
+        let after = Catalogue::definitions_since(&mut session, &request.selection, &known)?;
         let mut omitted = damaged;
         omitted.extend(left_out(&before, &manifest, request));
         omitted.extend(unseen(&mut session, &before, request)?);
@@ -154,10 +162,10 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     })
 }
 
-/// Creates a folder for each table that has files of its own, and one for tables that share files.
+/// Creates a folder for each table with files of its own, and one for tables that share files.
 fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
-    let (small, large) = part::split(manifest, due);
+    let (small, large) = read_units::split(manifest, due);
     let shared = (!small.is_empty()).then(|| manifest::TOGETHER.to_owned());
     for name in large.into_iter().map(|at| manifest.tables[at].folder.clone()).chain(shared) {
         let path = folder.join(name);
@@ -173,7 +181,7 @@ fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.create_folder(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::Mismatch(format!(
-            "{}: it is there already; name a new folder, or remove this one, or go on with a stopped dump by --resume",
+            "{}: it already exists; give a new folder, remove this one, or resume a stopped dump with --resume",
             folder.display()
         ))),
         other => other.map_err(Error::file(folder)),
@@ -192,7 +200,7 @@ fn check_conditions(
         match session.execute(&format!("PREPARE remora FROM {}", session.quote(&query))) {
             Err(server::Error::Sql { message, .. }) => {
                 return Err(Error::Mismatch(format!(
-                    "--where {condition:?} is no condition for table {}: {message}",
+                    "--where {condition:?} is not a valid condition for table {}: {message}",
                     table.name
                 )));
             }
@@ -237,18 +245,18 @@ const UNSEEN: &str = "where that is in the binary log this account may not see (
      REPLICATION CLIENT, on *.*), so that no replica can start from this dump";
 
 fn begin(
-    world: &World,
+    context: &Context,
     target: &Target,
     request: &DumpRequest,
     tables: &[TableEntry],
 ) -> Result<Snapshot, Error> {
-    world.progress.phase("beginning one snapshot", None);
+    context.progress.phase("beginning one snapshot", None);
     let with_rows = || tables.iter().filter(|entry| entry.is_due()).map(|entry| &entry.table);
     let unversioned: Vec<TableName> =
         with_rows().filter(|table| !table.is_transactional()).map(|table| table.name.clone()).collect();
     if !unversioned.is_empty() {
-        world.progress.note(&format!(
-            "no snapshot covers {}: their writers wait until they are read",
+        context.progress.note(&format!(
+            "{} are not transactional: writes to them wait until they are dumped",
             unversioned.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         ));
     }
@@ -272,19 +280,19 @@ fn begin(
         0 => String::new(),
         held => format!(" for {held} ms"),
     };
-    world.progress.note(&format!(
+    context.progress.note(&format!(
         "one snapshot for all sessions: {}{held}; {}",
         snapshot.method.words(),
         place.trim_end()
     ));
     if snapshot.method == SnapshotMethod::TableLocks {
-        world.progress.note(
-            "all tables had to be locked, as this account lacks RELOAD: let an administrator run GRANT RELOAD ON *.* TO it",
+        context.progress.note(
+            "all tables had to be locked, because this account lacks RELOAD: GRANT RELOAD ON *.* TO it avoids that",
         );
     }
     for session in &mut snapshot.sessions {
         // From here on metadata locks last for one chunk.
-        session.execute(plan::MARK)?;
+        session.execute(plan::SET_SAVEPOINT)?;
     }
     Ok(snapshot)
 }
@@ -298,7 +306,7 @@ fn describe(
     if let Some(first) = snapshot.sessions.first_mut().filter(|_| !replica_of.is_empty()) {
         // The position in the source's log may have advanced since the snapshot began; this one has not.
         let applied = first.applied()?;
-        first.execute(plan::FORGET)?;
+        first.execute(plan::RELEASE_LOCKS)?;
         replica_of.extend((!applied.is_empty()).then(|| ("gtid_slave_pos".to_owned(), applied)));
     }
     let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
@@ -324,7 +332,7 @@ fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
     TableEntry {
         place: 0,
         version: manifest::VERSION,
-        folder: name::folder(&table.name),
+        folder: folder_name::folder(&table.name),
         condition: request.conditions.of(&table.name).map(str::to_owned),
         history: table.versioned && request.history && times(Origin::RowTime),
         data: request.data && table.holds_rows(),
@@ -341,11 +349,11 @@ fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -
     for entry in &manifest.tables {
         let name = &entry.table.name;
         if request.data && !entry.table.holds_rows() && entry.table.engine != "BLACKHOLE" {
-            lines.push(format!("rows of table {name}: engine {} keeps them elsewhere", entry.table.engine));
+            lines.push(format!("rows of table {name}: engine {} stores them elsewhere", entry.table.engine));
         }
         if entry.data && entry.table.versioned && !entry.history && request.history {
             lines.push(format!(
-                "old rows of table {name}: they are versioned by transaction numbers, which mean nothing elsewhere"
+                "row history of table {name}: it is versioned by transaction IDs, which are meaningless on another server"
             ));
         }
     }
@@ -384,7 +392,7 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
     for table in after.tables.iter().filter(|table| !names.contains(&table.name)) {
         let title = format!("table {}", table.name);
         if !unread(&title) {
-            lines.push(format!("{title}: made while the dump ran"));
+            lines.push(format!("{title}: created while the dump ran"));
         }
     }
     let now: BTreeMap<&TableName, &Table> = after.tables.iter().map(|table| (&table.name, table)).collect();
@@ -396,7 +404,7 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
             }
             Some(now) if without_counter(&now.definition) != without_counter(&table.definition) => {
                 lines.push(format!(
-                    "table {}: altered after it was dumped; it is in the dump as it was",
+                    "table {}: altered after it was dumped; the dump has it as it was before",
                     table.name
                 ));
             }
@@ -419,9 +427,9 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
     for (key, object) in &after_by_name {
         let what = match before_by_name.get(key) {
             Some(known) if known == object => continue,
-            Some(_) => "changed while the dump ran; it is in the dump as it was",
+            Some(_) => "changed while the dump ran; the dump has it as it was before",
             None if unread(&object.title()) => continue,
-            None => "made while the dump ran",
+            None => "created while the dump ran",
         };
         lines.push(format!("{}: {what}", object.title()));
     }

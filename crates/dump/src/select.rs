@@ -5,13 +5,13 @@ use server::{Flavour, Session, TableName, quote_name};
 
 use crate::format::Literal;
 use crate::manifest::{Chunk, TableEntry};
-use crate::{Format, value};
+use crate::{Format, value_text};
 
 /// The query for a chunk's rows, with its columns in the order of the data files.
 pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
     let table = &entry.table;
     let columns: Vec<_> =
-        entry.columns().into_iter().map(|column| value::expression(column, entry.version)).collect();
+        entry.columns().into_iter().map(|column| value_text::expression(column, entry.version)).collect();
     // A table whose columns are all computed still has rows.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
     let mut sql = format!("SELECT {columns} FROM {}", from(table, &chunk.partitions));
@@ -45,7 +45,7 @@ pub(crate) fn from(table: &Table, partitions: &[String]) -> String {
 
 /// Columns in the order of the data files, with the way in which their values are written in SQL.
 pub(crate) fn literals(entry: &TableEntry) -> Vec<(String, Literal)> {
-    let literal = |column| value::literal(column, entry.version);
+    let literal = |column| value_text::literal(column, entry.version);
     entry.columns().into_iter().map(|column| (column.name.clone(), literal(column))).collect()
 }
 
@@ -64,10 +64,10 @@ pub(crate) fn load_data(
         // From text declared as binary, MySQL makes no JSON, and MariaDB takes the bytes as those of the
         // value.
         let json = column.data_type == "json" && target == Flavour::MySql;
-        if value::is_numbered(column, entry.version) {
+        if value_text::is_numbered(column, entry.version) {
             set.push(format!("{name} = CAST(@{name} AS UNSIGNED)"));
             columns.push(format!("@{name}"));
-        } else if json || value::literal(column, entry.version) == Literal::Text {
+        } else if json || value_text::literal(column, entry.version) == Literal::Text {
             set.push(format!("{name} = CONVERT(@{name} USING utf8mb4)"));
             columns.push(format!("@{name}"));
         } else {

@@ -25,9 +25,9 @@ pub struct Selection {
 }
 
 /// What both selections include.
-pub(crate) struct Both<'a>(pub(crate) &'a Selection, pub(crate) &'a Selection);
+pub(crate) struct InBoth<'a>(pub(crate) &'a Selection, pub(crate) &'a Selection);
 
-impl Wanted for Both<'_> {
+impl Wanted for InBoth<'_> {
     fn schema(&self, schema: &str) -> bool {
         self.0.schema(schema) && self.1.schema(schema)
     }
@@ -98,7 +98,7 @@ impl Selection {
 /// SQL conditions for the rows to dump.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    /// For every table that has none of its own.
+    /// For every table without its own condition.
     pub all: Option<String>,
     /// For the tables that a pattern matches; the first match counts.
     pub tables: Vec<(Pattern, String)>,

@@ -7,67 +7,67 @@ use std::sync::{Mutex, PoisonError};
 
 use server::{Session, TableName, Target, snapshot};
 
+use crate::canonical::CanonicalLines;
 use crate::hash::Sum;
-use crate::line::Lines;
 use crate::manifest::{Chunk, TableEntry};
-use crate::tally::Tally;
-use crate::{Error, World, parallel, select};
+use crate::table_progress::TableProgress;
+use crate::{Context, Error, parallel, select};
 use progress::count;
 
 /// A part of a table whose sum is wanted.
-pub(crate) struct Part<'a> {
+pub(crate) struct ChunkOf<'a> {
     pub(crate) entry: &'a TableEntry,
     pub(crate) chunk: &'a Chunk,
     pub(crate) condition: Option<&'a str>,
 }
 
-/// The sum of a part's rows. `read` is told the number of rows, their estimated bytes, and their actual
+/// The sum of a part's rows. `read` is called with the number of rows, their estimated bytes, and their actual
 /// bytes.
 pub(crate) fn sum(
-    world: &World,
+    context: &Context,
     session: &mut Session,
-    part: &Part<'_>,
+    part: &ChunkOf<'_>,
     read: &mut dyn FnMut(u64, u64, u64),
 ) -> Result<Sum, Error> {
     let estimate = part.chunk.text_bytes.checked_div(part.chunk.sum.rows).unwrap_or(1);
     let mut to = |lines: &[u8], rows: u64| {
-        if world.is_stopped() {
+        if context.is_stopped() {
             return Err(io::Error::other("stopped"));
         }
-        world.progress.read(rows * estimate);
+        context.progress.read(rows * estimate);
         read(rows, rows * estimate, lines.len() as u64);
         Ok(())
     };
-    let mut lines = Lines::new(&mut to);
+    let mut lines = CanonicalLines::new(&mut to);
     let streamed = session.stream(&select::query(part.entry, part.chunk, part.condition), &mut lines);
     let stopped = |error: server::Error| match error {
-        server::Error::Sink(_) => Error::Stopped("the comparison is not complete"),
+        server::Error::Sink(_) => Error::Stopped("the comparison is incomplete"),
         source => {
             Error::Object { object: format!("table {}", part.entry.table.name), source: Box::new(source) }
         }
     };
     streamed.map_err(stopped)?;
-    let (sum, _) = lines.finish().map_err(|_| Error::Stopped("the comparison is not complete"))?;
+    let (sum, _) = lines.finish().map_err(|_| Error::Stopped("the comparison is incomplete"))?;
     Ok(sum)
 }
 
 /// The sums of many parts, from several sessions, in the order of the parts.
 pub(crate) fn sums(
-    world: &World,
+    context: &Context,
     target: &Target,
-    parts: &[Part<'_>],
+    parts: &[ChunkOf<'_>],
     sessions: usize,
 ) -> Result<Vec<Sum>, Error> {
     let found = Mutex::new(vec![Sum::default(); parts.len()]);
     let tables = tables(parts);
     parallel::each(parts, sessions, &|| Ok(snapshot::connect(target)?), &|session, at, part| {
         let (tally, left) = &tables[&part.entry.table.name];
-        let sum = sum(world, session, part, &mut |rows, estimate, bytes| {
-            world.progress.done(rows, bytes);
-            tally.add(&*world.progress, rows, estimate, bytes);
+        let sum = sum(context, session, part, &mut |rows, estimate, bytes| {
+            context.progress.done(rows, bytes);
+            tally.add(&*context.progress, rows, estimate, bytes);
         })?;
         if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            tally.end(&*world.progress);
+            tally.end(&*context.progress);
         }
         found.lock().unwrap_or_else(PoisonError::into_inner)[at] = sum;
         Ok(())
@@ -76,12 +76,13 @@ pub(crate) fn sums(
 }
 
 /// The progress of each table, and how many of its parts are left.
-fn tables<'a>(parts: &[Part<'a>]) -> BTreeMap<&'a TableName, (Tally, AtomicUsize)> {
+fn tables<'a>(parts: &[ChunkOf<'a>]) -> BTreeMap<&'a TableName, (TableProgress, AtomicUsize)> {
     let mut tables = BTreeMap::new();
     for part in parts {
         let name = &part.entry.table.name;
         let bytes = part.entry.text_bytes();
-        let table = tables.entry(name).or_insert_with(|| (Tally::new(name, bytes), AtomicUsize::new(0)));
+        let table =
+            tables.entry(name).or_insert_with(|| (TableProgress::new(name, bytes), AtomicUsize::new(0)));
         *table.1.get_mut() += 1;
     }
     tables

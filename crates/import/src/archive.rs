@@ -67,7 +67,7 @@ pub(crate) fn find(archive: impl Read + Seek, wanted: Option<&str>) -> Result<Me
         CompressionMethod::Deflated => true,
         _ => {
             return Err(format!(
-                "{name} is compressed in a way that is not read here; unzip -p FILE '{name}' | remora import - ..."
+                "{name} uses a compression method that is not supported; unzip -p FILE '{name}' | remora import - ..."
             ));
         }
     };
@@ -75,7 +75,7 @@ pub(crate) fn find(archive: impl Read + Seek, wanted: Option<&str>) -> Result<Me
         return Err(format!("{name} is encrypted; unzip it first"));
     }
     let (packed_bytes, bytes, sum) = (member.compressed_size(), member.size(), member.crc32());
-    let start = member.data_start().ok_or("the zip archive has no place for its member")?;
+    let start = member.data_start().ok_or("the zip archive does not say where its member begins")?;
     Ok(Member { name: name.clone(), start, packed_bytes, deflated, bytes, sum })
 }
 
@@ -85,7 +85,7 @@ fn choose(wanted: Option<&str>, members: &[(usize, String)]) -> String {
     let list = format!("{}{more}", names.join(", "));
     match wanted {
         _ if members.is_empty() => "is a zip archive without files".to_owned(),
-        Some(wanted) => format!("has not just one member {wanted}; it has {list}"),
+        Some(wanted) => format!("does not have exactly one member {wanted}; it has {list}"),
         None => format!(
             "is a zip archive with {}; choose one with --member: {list}",
             count(members.len(), "file")
@@ -100,19 +100,19 @@ impl Member {
         let plain: Box<dyn Read + Send> =
             if self.deflated { Box::new(DeflateDecoder::new(packed)) } else { Box::new(packed) };
         let sum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc);
-        Box::new(Summed { plain, sum, left: self.bytes, expected: self.sum })
+        Box::new(CheckedReader { plain, sum, left: self.bytes, expected: self.sum })
     }
 }
 
 /// Checks length and checksum at the end.
-struct Summed {
+struct CheckedReader {
     plain: Box<dyn Read + Send>,
     sum: crc_fast::Digest,
     left: u64,
     expected: u32,
 }
 
-impl Read for Summed {
+impl Read for CheckedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.plain.read(buffer)?;
         if count == 0 && !buffer.is_empty() {
@@ -126,7 +126,10 @@ impl Read for Summed {
         }
         self.sum.update(buffer.get(..count).unwrap_or_default());
         self.left = self.left.checked_sub(count as u64).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "the member of the zip archive is longer than it says")
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the member of the zip archive is longer than its directory entry says",
+            )
         })?;
         Ok(count)
     }

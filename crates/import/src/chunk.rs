@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 use rows::{Dialect, Encoding, Format, LineEnd, Splitter, UnclosedQuote};
 
 use crate::Error;
-use crate::room::{Room, Share};
+use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::source::{Buffer, Files, SAMPLE_BYTES, Text};
 use progress::Progress;
 
@@ -37,7 +37,7 @@ pub struct Chunk {
     line_byte: u8,
     home: Option<Sender<Buffer>>,
     /// Its share of the memory, returned when the chunk is dropped.
-    _share: Share,
+    _share: Reservation,
 }
 
 impl Chunk {
@@ -45,7 +45,7 @@ impl Chunk {
     pub(crate) fn of(file: usize, name: Arc<str>, records: u64, text: &[u8]) -> Chunk {
         let mut buffer = Buffer::default();
         buffer.append(text);
-        let share = Room::new(text.len()).take(text.len());
+        let share = MemoryBudget::new(text.len()).take(text.len());
         Chunk { number: 1, file, name, line: 1, records, buffer, line_byte: b'\n', home: None, _share: share }
     }
 
@@ -123,7 +123,7 @@ pub struct Chunker<'a> {
     number: u32,
     open: Option<Open<'a>>,
     pool: (Sender<Buffer>, Receiver<Buffer>),
-    room: Arc<Room>,
+    room: Arc<MemoryBudget>,
 }
 
 /// The file being cut.
@@ -142,7 +142,7 @@ impl<'a> Chunker<'a> {
     #[must_use]
     pub fn new(files: &'a Files<'a>, cut: Cut, pool: usize, progress: &'a dyn Progress) -> Chunker<'a> {
         let pool = crossbeam_channel::bounded(pool);
-        let room = Room::new(ROOM_BYTES);
+        let room = MemoryBudget::new(ROOM_BYTES);
         Chunker { files, progress, cut, next_file: 0, number: 0, open: None, pool, room }
     }
 
@@ -229,7 +229,7 @@ impl<'a> Open<'a> {
         while self.more && buffer.len() <= target {
             self.read_on(buffer, target + 1, cut)?;
         }
-        // The carry began at the start of a record, so the scan starts anew.
+        // The carry began at the start of a record, so the scan restarts.
         let mut splitter = Splitter::new(&cut.dialect);
         let all = !self.more && buffer.len() <= target;
         let within = buffer.len().min(target);

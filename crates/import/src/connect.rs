@@ -2,9 +2,9 @@
 
 use server::{Flavour, Session};
 
-use crate::job::{Job, Way};
+use crate::context::Context;
+use crate::job::{Job, LoadStrategy};
 use crate::request::{OnDuplicate, Request};
-use crate::world::World;
 use crate::{Error, insert};
 
 /// SQL modes that change the meaning of remora's own statements: `'\\'`, and `''` for an empty string.
@@ -29,8 +29,8 @@ pub(crate) fn log(session: &mut Session, logged: bool) -> Result<(), Error> {
 }
 
 /// A session that is ready to load the rows of a job.
-pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Result<Session, Error> {
-    let mut session = (world.connect)()?;
+pub(crate) fn for_rows(request: &Request, context: &Context<'_>, job: &Job) -> Result<Session, Error> {
+    let mut session = (context.connect)()?;
     let about = &session.about;
     let asked = job.sql_mode.as_ref().or(request.sql_mode.as_ref()).unwrap_or(&about.sql_mode);
     let mut modes: Vec<&str> = asked.split(',').filter(|mode| !NOT_OURS.contains(&mode.trim())).collect();
@@ -49,7 +49,7 @@ pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Resul
     if about.flavour == Flavour::MariaDb {
         set.push("max_statement_time = 0".to_owned());
     }
-    if matches!(job.way, Way::Shadow | Way::ShadowUnsafe) {
+    if matches!(job.strategy, LoadStrategy::Shadow | LoadStrategy::ShadowUnsafe) {
         // Here only our own sessions wait for each other, for two rows with the same key.
         set.push("innodb_lock_wait_timeout = 3600".to_owned());
     }

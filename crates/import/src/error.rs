@@ -1,4 +1,4 @@
-//! What can go wrong, in as many kinds as callers treat differently.
+//! Errors, as many kinds as callers treat differently.
 
 use std::io;
 
@@ -41,7 +41,7 @@ pub enum Error {
     },
 
     /// A file was written to while it was read.
-    #[error("{name} changed while it was read; import it again when it is at rest")]
+    #[error("{name} changed while it was read; import it again when nothing writes to it")]
     Changed {
         /// The file's name.
         name: String,
@@ -65,7 +65,7 @@ pub enum Error {
     /// An import that was stopped is waiting to be continued.
     #[error(
         "an import into {table} was stopped after {}; \
-         --resume goes on with it, --restart throws away what it left",
+         --resume continues it, --restart discards what it loaded",
         count(*rows, "row")
     )]
     Unfinished {
@@ -76,7 +76,7 @@ pub enum Error {
     },
 
     /// `--resume`, but the files are not the ones that were being imported.
-    #[error("{name}: {what}; the stopped import read something else. --restart begins anew")]
+    #[error("{name}: {what}; it is not the file that the stopped import read. --restart starts over")]
     Different {
         /// The file's name.
         name: String,
@@ -93,15 +93,18 @@ pub enum Error {
         limit: u64,
     },
 
-    /// Bad rows, where the server does not see them.
-    #[error("{}\nnothing was imported; with --physical=auto the server judges such rows", named(rejects))]
+    /// Bad rows that were not sent to the server, so it can't judge them.
+    #[error(
+        "{}\nnothing was imported; with --physical=auto such rows are sent to the server",
+        named(rejects)
+    )]
     Unjudged {
         /// The first ones.
         rejects: Vec<Reject>,
     },
 
     /// The user stopped the import.
-    #[error("stopped by a signal; --resume goes on where it stopped, --restart begins anew")]
+    #[error("stopped by a signal; --resume continues where it stopped, --restart starts over")]
     Stopped,
 
     /// The user stopped an import that keeps nothing for another run.
@@ -109,7 +112,7 @@ pub enum Error {
     Ended,
 
     /// The connection broke in the middle; committed rows are safe.
-    #[error("{}; start again with --resume: what is in stays in ({})", cause(source), count(*rows, "row"))]
+    #[error("{}; start again with --resume: committed rows are kept ({})", cause(source), count(*rows, "row"))]
     Interrupted {
         /// Rows that are committed.
         rows: u64,
@@ -131,7 +134,7 @@ pub enum Error {
     Server(#[from] server::Error),
 
     /// The ledger of a stopped import can't be read.
-    #[error("the ledger {table} can't be read: {what}; --restart throws it away")]
+    #[error("the ledger {table} can't be read: {what}; --restart discards it")]
     Ledger {
         /// The ledger's table.
         table: String,
@@ -150,7 +153,7 @@ fn too_many(rejects: &[Reject], limit: u64) -> String {
     let named = named(rejects);
     match limit {
         0 => format!(
-            "{named}\nnothing was imported; --max-rejects N sets up to N bad rows aside{}",
+            "{named}\nnothing was imported; --max-rejects N writes up to N bad rows to a reject file{}",
             hint(rejects)
         ),
         _ => format!("{named}\nmore than {}; nothing was imported", count(limit, "bad row")),
@@ -161,12 +164,10 @@ fn too_many(rejects: &[Reject], limit: u64) -> String {
 fn hint(rejects: &[Reject]) -> &'static str {
     match rejects.iter().find(|reject| reject.column.is_none()) {
         Some(reject) if reject.reason.starts_with(DUPLICATE) => {
-            ", --on-duplicate says what else becomes of a row whose key is there"
+            ", --on-duplicate decides what happens to a row whose key already exists"
         }
-        Some(reject) if reject.record.starts_with(b"#") => {
-            ", --comment '#' leaves lines out that begin with #"
-        }
-        Some(reject) if reject.line == 1 => ", --skip-lines N leaves out what stands before the rows",
+        Some(reject) if reject.record.starts_with(b"#") => ", --comment '#' skips lines that begin with #",
+        Some(reject) if reject.line == 1 => ", --skip-lines N skips lines before the first row",
         _ => "",
     }
 }

@@ -6,7 +6,7 @@ use server::{About, Done, Flavour, Session, TableName, Warning, error_code, quot
 
 use crate::job::{Field, Job};
 use crate::request::{FieldTarget, OnDuplicate};
-use crate::{Duplicates, Error, complaint};
+use crate::{Duplicates, Error, server_warnings};
 
 /// A statement is sent when it has this many bytes: longer ones are no faster.
 const STATEMENT_BYTES: usize = 512 * 1024;
@@ -60,8 +60,8 @@ impl Statement {
         }
     }
 
-    /// Inserts rows that are given as lines of LOAD DATA's dialect. If the server had no complaint, returns
-    /// how many were inserted and how many had an existing key; otherwise adds the complaints to `warnings`.
+    /// Inserts rows that are given as lines of LOAD DATA's dialect. Without warnings, returns how many were
+    /// inserted and how many had an existing key; otherwise adds the warnings to `warnings`.
     pub(crate) fn run(
         &self,
         session: &mut Session,
@@ -108,7 +108,7 @@ impl Statement {
         if self.on_duplicate == OnDuplicate::Ignore { IGNORED_MAX } else { u64::MAX }
     }
 
-    /// Sends the statement. Returns how many rows had an existing key, or nothing when the server complains
+    /// Sends the statement. Returns how many rows had an existing key, or nothing when the server warns
     /// about any row.
     fn flush(
         &self,
@@ -134,7 +134,7 @@ impl Statement {
         }
         // Row numbers count from the start of this statement; the caller counts from elsewhere.
         warnings.extend(complaints.into_iter().map(|mut warning| {
-            warning.message = complaint::without_row(&warning.message).to_owned();
+            warning.message = server_warnings::without_row(&warning.message).to_owned();
             warning
         }));
         Ok(None)

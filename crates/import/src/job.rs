@@ -1,25 +1,25 @@
-//! The decisions of an import. They are kept in the ledger, so that a stopped import continues exactly as it
-//! began.
+//! The decisions of an import. They are stored in the ledger, so that a stopped import is resumed with the
+//! same ones.
 
 use std::collections::BTreeMap;
 
-use rows::{Dialect, Encoding, Exact, FieldRule, Format, Guessed, Nulls, Watch};
+use rows::{Dialect, DialectCheck, Encoding, Exact, FieldRule, Format, GuessedOptions, Nulls};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
 use crate::chunk::Cut;
 use crate::request::{FieldTarget, OnDuplicate};
 
-/// How rows get into the table without becoming visible half done.
+/// How rows are loaded so that no partial import becomes visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Way {
+pub(crate) enum LoadStrategy {
     /// Into a shadow table that gets the target's name at the end; several sessions, a commit for each chunk.
     Shadow,
     /// The same with an engine that can't roll back: the loaded rows are useless after a failure.
     ShadowUnsafe,
-    /// Straight into the table, in one transaction of one session.
+    /// Directly into the table, in one transaction of one session.
     OneTransaction,
-    /// Straight into the table, a commit for each chunk.
+    /// Directly into the table, with a commit for each chunk.
     ByChunk,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Job {
     /// How far the import is.
     pub state: State,
     /// How rows get into the table.
-    pub way: Way,
+    pub strategy: LoadStrategy,
     /// Whether existing rows of the table are replaced.
     pub replace: bool,
     /// Whether the table already exists.
@@ -67,7 +67,7 @@ pub(crate) struct Job {
     pub skip_repeated_header: bool,
     /// Which properties of the form are guesses that loading must confirm.
     #[serde(default)]
-    pub guessed: Guessed,
+    pub guessed: GuessedOptions,
     /// Fields that go into text columns, where a word for NULL may be a value.
     #[serde(default)]
     pub texts: Vec<usize>,
@@ -174,10 +174,11 @@ impl Job {
         (self.header && self.skip_repeated_header && !self.heading.is_empty()).then_some(&self.heading)
     }
 
-    /// Compares the whole files with the guesses from their beginning.
-    pub(crate) fn watch(&self) -> Watch {
+    /// Checks the entire files against the guesses from their beginning.
+    pub(crate) fn watch(&self) -> DialectCheck {
         let heading = self.header.then_some(self.heading.as_slice());
-        Watch::new(self.dialect, self.nulls.clone(), self.guessed, heading).with_texts(self.texts.clone())
+        DialectCheck::new(self.dialect, self.nulls.clone(), self.guessed, heading)
+            .with_texts(self.texts.clone())
     }
 
     /// The field of a file that goes into a column or into the variable of that name.
@@ -189,8 +190,8 @@ impl Job {
     }
 }
 
-/// The tables beside the target during an import. Their names are derived from the target's, so that each
-/// table can have one import, and the next run finds what is left.
+/// The work tables of an import. Their names are derived from the target's, so that a table has at most one
+/// import, and the next run finds what is left.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     /// The target.
@@ -199,7 +200,7 @@ pub(crate) struct Names {
     pub shadow: TableName,
     /// The replaced table, until it is dropped.
     pub old: TableName,
-    /// The shadow table, if somebody wrote to it while it had the target's name for a moment.
+    /// The shadow table, if somebody wrote to it in the short time in which it had the target's name.
     pub kept: TableName,
     /// The ledger.
     pub ledger: TableName,

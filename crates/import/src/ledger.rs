@@ -1,4 +1,4 @@
-//! The ledger: a table beside the target that tells which chunks are loaded. The line of a chunk commits
+//! The ledger: a table next to the target that records which chunks are loaded. The line of a chunk commits
 //! together with the chunk's rows, so that a stopped import knows exactly which rows it has.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use server::{Session, TableName, hex_literal};
 
-use crate::careful::Settled;
+use crate::bisect::BisectResult;
 use crate::chunk::Chunk;
 use crate::job::Job;
 use crate::{Duplicates, Error, Reject};
@@ -23,7 +23,7 @@ pub(crate) struct Finished {
     pub bytes: u64,
     /// Rows that are in the table.
     pub loaded: u64,
-    /// Rows that were set aside.
+    /// Rejected rows.
     pub rejects: Vec<Reject>,
     /// Rows whose key already existed.
     pub duplicates: Duplicates,
@@ -81,7 +81,12 @@ impl Ledger {
     }
 
     /// Records a chunk, as part of the session's transaction.
-    pub(crate) fn add(&self, session: &mut Session, chunk: &Chunk, settled: &Settled) -> Result<(), Error> {
+    pub(crate) fn add(
+        &self,
+        session: &mut Session,
+        chunk: &Chunk,
+        settled: &BisectResult,
+    ) -> Result<(), Error> {
         let finished = Finished {
             checksum: chunk.checksum(),
             bytes: chunk.bytes().len() as u64,

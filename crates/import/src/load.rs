@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{Receiver, Sender};
 use server::Session;
 
-use crate::careful::{Careful, Settled};
+use crate::bisect::{Bisect, BisectResult};
 use crate::chunk::{Chunk, Chunker, Cut};
-use crate::doubt::Doubted;
-use crate::job::Way;
+use crate::contradiction::FileContradiction;
+use crate::job::LoadStrategy;
 use crate::ledger::{FinishedChunks, Ledger};
 use crate::reject::Reject;
 use crate::request::OnDuplicate;
+use crate::sender::{ChunkSender, SendMethod};
 use crate::source::Files;
-use crate::wire::{Through, Wire};
 use crate::{Duplicates, Error};
 use progress::Progress;
 
@@ -29,7 +29,7 @@ pub(crate) struct Load<'a> {
     /// How they are cut.
     pub cut: Cut,
     /// How records are sent.
-    pub wire: Arc<Wire>,
+    pub wire: Arc<ChunkSender>,
     /// Where chunks are recorded.
     pub ledger: &'a Ledger,
     /// Chunks that an earlier run has loaded.
@@ -52,7 +52,7 @@ pub(crate) struct Load<'a> {
 pub(crate) struct Loaded {
     /// Rows that are loaded, including those of earlier runs.
     pub rows: u64,
-    /// Rows that were set aside, including those of earlier runs.
+    /// Rejected rows, including those of earlier runs.
     pub rejects: Vec<Reject>,
     /// Bytes of text.
     pub bytes: u64,
@@ -122,10 +122,10 @@ impl Load<'_> {
     }
 
     fn explain(&self, error: Error, rows: u64) -> Error {
-        let rows = if self.wire.job.way == Way::OneTransaction { 0 } else { rows };
+        let rows = if self.wire.job.strategy == LoadStrategy::OneTransaction { 0 } else { rows };
         match error {
             Error::Stopped | Error::Different { .. } => error,
-            error if error.is_passing() || self.wire.job.way == Way::ByChunk => {
+            error if error.is_passing() || self.wire.job.strategy == LoadStrategy::ByChunk => {
                 Error::Interrupted { rows, source: Box::new(error) }
             }
             error => error,
@@ -159,7 +159,7 @@ impl Load<'_> {
         }
         if seen < self.finished.len() {
             let name = self.files.name(self.files.len().saturating_sub(1)).to_owned();
-            return Err(Error::Different { name, what: "it ends earlier than before".to_owned() });
+            return Err(Error::Different { name, what: "it is shorter than before".to_owned() });
         }
         Ok(())
     }
@@ -188,7 +188,9 @@ impl Load<'_> {
                 session = Some(self.begin()?);
             }
             let Some(session) = &mut session else { return Ok(None) };
-            if let Some(doubted) = self.wire.watch.as_ref().and_then(|watch| Doubted::of(&chunk, watch)) {
+            if let Some(doubted) =
+                self.wire.watch.as_ref().and_then(|watch| FileContradiction::of(&chunk, watch))
+            {
                 return Err(doubted.error());
             }
             let chunk = Arc::new(chunk);
@@ -200,17 +202,17 @@ impl Load<'_> {
             shared.committed.fetch_add(settled.loaded, Ordering::Relaxed);
             self.progress.done(settled.loaded, chunk.bytes().len() as u64);
         }
-        match self.wire.job.way {
+        match self.wire.job.strategy {
             // Without chunks there is still a table to empty and a transaction to end.
-            Way::OneTransaction if session.is_none() => self.begin().map(Some),
-            Way::OneTransaction => Ok(session),
+            LoadStrategy::OneTransaction if session.is_none() => self.begin().map(Some),
+            LoadStrategy::OneTransaction => Ok(session),
             _ => Ok(None),
         }
     }
 
     fn begin(&self) -> Result<Session, Error> {
         let mut session = (self.connect)()?;
-        if self.wire.job.way == Way::OneTransaction {
+        if self.wire.job.strategy == LoadStrategy::OneTransaction {
             session.execute("START TRANSACTION")?;
             if let Some(opening) = &self.opening {
                 session.execute(opening)?;
@@ -226,24 +228,26 @@ impl Load<'_> {
         session: &mut Session,
         chunk: &Arc<Chunk>,
         shared: &Shared,
-    ) -> Result<Option<Settled>, Error> {
+    ) -> Result<Option<BisectResult>, Error> {
         let mut tries = 0;
         loop {
-            if self.wire.job.way != Way::OneTransaction {
+            if self.wire.job.strategy != LoadStrategy::OneTransaction {
                 session.execute("START TRANSACTION")?;
             }
             let result = self.load_within(session, chunk).and_then(|settled| {
                 if shared.set_aside(chunk.number, &settled.rejects, self.rejects_max) {
                     return Ok(None);
                 }
-                if self.wire.job.way != Way::OneTransaction {
+                if self.wire.job.strategy != LoadStrategy::OneTransaction {
                     session.execute("COMMIT")?;
                 }
                 Ok(Some(settled))
             });
             match result {
                 Err(Error::Server(error))
-                    if error.is_retryable() && tries < TRIES && self.wire.job.way != Way::OneTransaction =>
+                    if error.is_retryable()
+                        && tries < TRIES
+                        && self.wire.job.strategy != LoadStrategy::OneTransaction =>
                 {
                     tries += 1;
                     tracing::debug!(chunk = chunk.number, tries, %error, "the chunk is tried again");
@@ -254,7 +258,7 @@ impl Load<'_> {
         }
     }
 
-    fn load_within(&self, session: &mut Session, chunk: &Arc<Chunk>) -> Result<Settled, Error> {
+    fn load_within(&self, session: &mut Session, chunk: &Arc<Chunk>) -> Result<BisectResult, Error> {
         const BACK: &str = "ROLLBACK TO SAVEPOINT remora_chunk";
         // A single transaction must not be rolled back as a whole because of one row.
         session.execute("SAVEPOINT remora_chunk")?;
@@ -262,18 +266,18 @@ impl Load<'_> {
         let mut outcome = self.wire.send(session, chunk, None, through)?;
         if outcome.clean.is_none()
             && self.wire.job.on_duplicate != OnDuplicate::Error
-            && through == Through::Load
+            && through == SendMethod::Load
         {
-            // LOAD DATA may only have complained about keys that already exist.
+            // The warnings may only be about keys that already exist.
             session.execute(BACK)?;
-            through = Through::Insert;
+            through = SendMethod::Insert;
             outcome = self.wire.send(session, chunk, None, through)?;
         }
         let settled = match outcome.clean {
             Some(loaded) if outcome.ragged.is_empty() => {
-                Settled { loaded, rejects: Vec::new(), duplicates: outcome.duplicates }
+                BisectResult { loaded, rejects: Vec::new(), duplicates: outcome.duplicates }
             }
-            _ if self.wire.job.way == Way::ShadowUnsafe => {
+            _ if self.wire.job.strategy == LoadStrategy::ShadowUnsafe => {
                 let reason = outcome
                     .first_complaint()
                     .or_else(|| outcome.ragged.first().map(|(_, reason)| reason.clone()));
@@ -281,9 +285,9 @@ impl Load<'_> {
             }
             _ => {
                 session.execute(BACK)?;
-                let (settled, found) = (Settled::default(), Vec::new());
+                let (settled, found) = (BisectResult::default(), Vec::new());
                 let rejects_max = self.rejects_max;
-                Careful { wire: &self.wire, session, chunk, through, rejects_max, settled, found }.run()?
+                Bisect { wire: &self.wire, session, chunk, through, rejects_max, settled, found }.run()?
             }
         };
         self.ledger.add(session, chunk, &settled)?;
@@ -330,7 +334,7 @@ impl Shared {
 fn different(chunk: &Chunk) -> Error {
     Error::Different {
         name: chunk.name.to_string(),
-        what: format!("the text from line {} on has changed", chunk.line),
+        what: format!("the text has changed from line {} on", chunk.line),
     }
 }
 
@@ -345,8 +349,8 @@ fn unsafe_reject(chunk: &Chunk, reason: Option<String>) -> Error {
         column: None,
         value: None,
         reason: format!(
-            "somewhere up to line {last}: {}; the table's engine can't roll back, so the row can't be singled out",
-            reason.unwrap_or_else(|| "the server did not take every row".to_owned())
+            "at or before line {last}: {}; the table's engine can't roll back, so the row can't be identified",
+            reason.unwrap_or_else(|| "the server did not accept every row".to_owned())
         ),
         record: Vec::new(),
     };

@@ -1,4 +1,4 @@
-//! Maps the fields of a record to columns.
+//! Maps the fields of a record to table columns.
 
 use rows::{ColumnKind, ColumnStats, ColumnType, Exact, FieldRule, Findings, Habits, Written};
 
@@ -91,7 +91,7 @@ pub(crate) fn onto_new(
         }
         if request.habits.date_order.is_none() && stats.is_ambiguous_date() {
             progress.note(&format!(
-                "{name}: these may be dates, but the day can't be told from the month: it stays text, \
+                "{name}: these may be dates, but day and month can't be told apart: it stays text, \
                  unless --date-order dmy or mdy says which comes first"
             ));
         }
@@ -192,7 +192,7 @@ impl Mapping {
         };
         let exact = match &target {
             FieldTarget::Column(_) if !request.round => Exact::of(&column.column_type),
-            // What becomes of a variable is up to its expression.
+            // The value of a variable depends on its expression.
             _ => Exact::Server,
         };
         self.fields.push(Field { exact, ..Field::new(target, rule) });
@@ -218,7 +218,7 @@ impl Mapping {
                  them as UTC too"
             )));
         }
-        progress.note("the session's time zone is UTC while loading");
+        progress.note("the session time zone is UTC while loading");
         self.time_zone = Some("+00:00".to_owned());
         Ok(())
     }
@@ -255,7 +255,7 @@ fn settable<'t>(table: &'t Table, name: &str) -> Result<&'t Column, Error> {
             table.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
         ))),
         Some(column) if column.generated => Err(Error::Mismatch(format!(
-            "column {name} is generated and can't be given a value; skip the field with - in --columns"
+            "column {name} is generated and can't be set; skip the field with - in --columns"
         ))),
         Some(column) => Ok(column),
     }
@@ -340,13 +340,13 @@ fn twice(mapping: &Mapping) -> Result<(), Error> {
         if let FieldTarget::Column(name) = &field.target {
             let lower = name.to_lowercase();
             if names.contains(&lower) {
-                return Err(Error::Mismatch(format!("two fields go into column {name}")));
+                return Err(Error::Mismatch(format!("two fields are mapped to column {name}")));
             }
             names.push(lower);
         }
     }
     if names.is_empty() && mapping.set.is_empty() {
-        return Err(Error::Mismatch("no field goes into any column".to_owned()));
+        return Err(Error::Mismatch("no field is mapped to a column".to_owned()));
     }
     Ok(())
 }

@@ -4,19 +4,19 @@ mod create;
 
 use std::collections::BTreeMap;
 
-use rows::{ColumnStats, Decoder, Encoding, Findings, Guessed, LineEnd, Nulls};
+use rows::{ColumnStats, Decoder, Encoding, Findings, GuessedOptions, LineEnd, Nulls};
 use server::{Grants, Scope, Session, quote_name};
 
 use crate::chunk::Cut;
-use crate::form::{self, Weighed};
-use crate::job::{Job, Names, Order, State, Way};
+use crate::context::Context;
+use crate::dialect::{self, DialectDecision};
+use crate::job::{Job, LoadStrategy, Names, Order, State};
 use crate::mapping::{self, Mapping};
 use crate::request::{FieldTarget, Mode, OnDuplicate, Request};
 use crate::source::Files;
-use crate::survey::{Found, Survey, Surveyed};
+use crate::survey::{Survey, SurveyResult, SurveyedTypes};
 use crate::target::{self, Table};
-use crate::world::World;
-use crate::{Error, further, rights};
+use crate::{Error, other_files, privileges};
 use create::Create;
 use progress::Progress;
 
@@ -53,15 +53,15 @@ struct Sample {
     orders: BTreeMap<usize, Order>,
 }
 
-/// The session to plan with, and, for an import that will be carried out, the names of its tables.
-pub(crate) type Door<'a> = Option<(&'a mut Session, Option<&'a Names>)>;
+/// The session for planning, and the names of the work tables unless it is a preview.
+pub(crate) type PlanningSession<'a> = Option<(&'a mut Session, Option<&'a Names>)>;
 
 /// Makes a plan. Without a session this is only possible for a table that will be created.
 pub(crate) fn make(
     request: &Request,
     files: &Files<'_>,
-    world: &World<'_>,
-    door: Door<'_>,
+    context: &Context<'_>,
+    door: PlanningSession<'_>,
 ) -> Result<Plan, Error> {
     let (mut session, names) = door.map_or((None, None), |(session, names)| (Some(session), names));
     let table = match session.as_deref_mut() {
@@ -87,33 +87,34 @@ pub(crate) fn make(
         Grants::of(session)?.missing(&wanted).map_or(Ok(()), Err)?;
     }
     check_existence(request, table.as_ref(), session.is_some())?;
-    let mut first = sample(request, files, table.as_ref(), &Weighed::default(), world.progress)?;
+    let mut first = sample(request, files, table.as_ref(), &DialectDecision::default(), context.progress)?;
     if request.create && first.empty {
-        return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
+        return Err(Error::Mismatch(format!("{} is empty: no table can be created from it", files.name(0))));
     }
-    world.progress.note(&form(&first, files.name(0)));
-    let way = way(request, table.as_ref(), world.progress)?;
+    context.progress.note(&form(&first, files.name(0)));
+    let strategy = strategy(request, table.as_ref(), context.progress)?;
     if let (Some(session), Some(names)) = (session.as_deref_mut(), names) {
-        rights::check(session, request, (names, way, table.is_some()), world.progress)?;
+        privileges::check(session, request, (names, strategy, table.is_some()), context.progress)?;
     }
-    let mut job = job(request, files, &first, way);
+    let mut job = job(request, files, &first, strategy);
     job.exists = table.is_some();
     job.before = table.as_ref().map(|table| table.definition.clone()).unwrap_or_default();
     let mut create = None;
     let mapping = match &table {
         Some(_) if !request.create && first.empty => Mapping::default(),
         Some(table) if !request.create => {
-            mapping::onto_table(request, &first.findings, table, &first.stats, world.progress)?
+            mapping::onto_table(request, &first.findings, table, &first.stats, context.progress)?
         }
         _ => {
             let packet = session.as_ref().map_or(usize::MAX, |session| {
                 usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX)
             });
-            let look = |weighed: &Weighed| sample(request, files, table.as_ref(), weighed, world.progress);
-            let found = surveyed(request, files, world, (&mut first, &mut job, packet), &look)?;
+            let look =
+                |weighed: &DialectDecision| sample(request, files, table.as_ref(), weighed, context.progress);
+            let found = surveyed(request, files, context, (&mut first, &mut job, packet), &look)?;
             let limits = create::limits(session.as_deref());
             let (made, mapping) =
-                create::new_table(request, &first.findings, &found, (limits, world.progress))?;
+                create::new_table(request, &first.findings, &found, (limits, context.progress))?;
             create = Some(made);
             mapping
         }
@@ -122,13 +123,13 @@ pub(crate) fn make(
         job.texts = into_text(&mapping, table);
     }
     job.fields = mapping.fields;
-    if job.way == Way::ByChunk
+    if job.strategy == LoadStrategy::ByChunk
         && job.guessed.any()
         && (0..files.len()).all(|file| files.is_readable_again(file))
     {
         // Chunks that are committed one by one can't be taken back, so the files are checked first.
-        form::confirm(files, job.cut(usize::MAX), &job.watch(), world)?;
-        job.guessed = Guessed::default();
+        dialect::confirm(files, job.cut(usize::MAX), &job.watch(), context)?;
+        job.guessed = GuessedOptions::default();
     }
     job.set = mapping.set;
     job.time_zone = mapping.time_zone.or_else(|| request.time_zone.clone());
@@ -152,31 +153,31 @@ fn into_text(mapping: &Mapping, table: &Table) -> Vec<usize> {
 fn surveyed(
     request: &Request,
     files: &Files<'_>,
-    world: &World<'_>,
+    context: &Context<'_>,
     (sample, job, packet): (&mut Sample, &mut Job, usize),
-    look: &dyn Fn(&Weighed) -> Result<Sample, Error>,
-) -> Result<Box<Found>, Error> {
-    let mut weighed = Weighed::default();
+    look: &dyn Fn(&DialectDecision) -> Result<Sample, Error>,
+) -> Result<Box<SurveyedTypes>, Error> {
+    let mut weighed = DialectDecision::default();
     loop {
-        match survey(request, files, world, (&job.cut(packet), job), &sample.findings)? {
-            Surveyed::Found(mut found) => {
+        match survey(request, files, context, (&job.cut(packet), job), &sample.findings)? {
+            SurveyResult::SurveyedTypes(mut found) => {
                 let Some(nulls) = found.words.settle(&job.nulls, &mut found.columns) else {
                     // Every byte was examined, so no guess is left.
-                    job.guessed = Guessed::default();
+                    job.guessed = GuessedOptions::default();
                     return Ok(found);
                 };
-                world.progress.note(&format!("the whole file shows that {}", null_words(&nulls)));
+                context.progress.note(&format!("the whole file shows that {}", null_words(&nulls)));
                 (job.nulls, job.guessed.nulls) = (nulls, false);
             }
-            Surveyed::Doubted(doubted) => {
+            SurveyResult::FileContradiction(doubted) => {
                 let kind = doubted.doubt.kind;
-                world.progress.note(&format!("{doubted}: looking again"));
+                context.progress.note(&format!("{doubted}: looking again"));
                 weighed.take(doubted)?;
                 let mut now = look(&weighed)?;
                 weighed.compare(kind, &sample.findings, &mut now.findings);
-                world.progress.note(&now.findings.to_string());
+                context.progress.note(&now.findings.to_string());
                 let before = std::mem::take(&mut job.before);
-                *job = Job { exists: job.exists, before, ..self::job(request, files, &now, job.way) };
+                *job = Job { exists: job.exists, before, ..self::job(request, files, &now, job.strategy) };
                 *sample = now;
             }
         }
@@ -187,23 +188,27 @@ fn check_existence(request: &Request, table: Option<&Table>, connected: bool) ->
     let name = &request.table;
     match table {
         None if !request.create && connected => Err(Error::Target(format!(
-            "there is no table {name}; --create makes it with types that fit the files"
+            "there is no table {name}; --create creates it with types that fit the files"
         ))),
         Some(_) if request.create && request.mode != Mode::Replace => Err(Error::Target(format!(
-            "{name} exists already; leave --create out to load into it as it is, \
+            "{name} already exists; omit --create to load into it as it is, \
              or add --replace to put a new one in its place"
         ))),
-        Some(table) if request.mode == Mode::New && !table.empty => Err(Error::Target(format!(
-            "{name} has rows in it; --append adds to them, --replace replaces them"
-        ))),
+        Some(table) if request.mode == Mode::New && !table.empty => {
+            Err(Error::Target(format!("{name} is not empty; --append adds rows, --replace replaces them")))
+        }
         _ => Ok(()),
     }
 }
 
 /// How rows get into the table. A swap keeps no triggers, no foreign keys and no history, so tables with any
 /// of them are loaded in one transaction.
-fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Result<Way, Error> {
-    let Some(table) = table else { return Ok(Way::Shadow) };
+fn strategy(
+    request: &Request,
+    table: Option<&Table>,
+    progress: &dyn Progress,
+) -> Result<LoadStrategy, Error> {
+    let Some(table) = table else { return Ok(LoadStrategy::Shadow) };
     let name = &request.table;
     let append = matches!(request.mode, Mode::Append { .. });
     let is_elsewhere = ELSEWHERE.iter().any(|engine| table.engine.eq_ignore_ascii_case(engine));
@@ -219,7 +224,7 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
         (is_elsewhere && !request.create).then(|| format!("its rows elsewhere ({})", table.engine)),
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
         table.triggers_hidden.then(|| {
-            "perhaps triggers, which this account can't see: it lacks the privilege TRIGGER".to_owned()
+            "possibly triggers, which this account can't see without the privilege TRIGGER".to_owned()
         }),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
         (!table.referenced_by.is_empty())
@@ -232,18 +237,18 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     if !table.transactional && !request.create {
         return match append || !ties.is_empty() {
             true => Err(Error::Target(format!(
-                "{name} is {}, which can't undo half an import; import into a new or empty table, or with --replace",
+                "{name} is {}, which can't roll back a failed import; import into a new or empty table, or with --replace",
                 table.engine
             ))),
             false => {
                 if request.on_duplicate != OnDuplicate::Error {
                     return Err(Error::Target(format!(
-                        "{name} is {}, which can't undo half a chunk, so --on-duplicate does not work with it",
+                        "{name} is {}, which can't roll back a chunk, so --on-duplicate does not work with it",
                         table.engine
                     )));
                 }
                 progress.note(&format!("{} can't roll back: one session, and no --resume", table.engine));
-                Ok(Way::ShadowUnsafe)
+                Ok(LoadStrategy::ShadowUnsafe)
             }
         };
     }
@@ -256,21 +261,21 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
         )));
     }
     match request.mode {
-        Mode::Append { by_chunk: true } => Ok(Way::ByChunk),
+        Mode::Append { by_chunk: true } => Ok(LoadStrategy::ByChunk),
         Mode::Append { by_chunk: false } => {
             progress.note(
-                "all or nothing: one session, one transaction; --by-chunk is faster and commits as it goes",
+                "all or nothing: one session, one transaction; --by-chunk is faster and commits each chunk",
             );
-            Ok(Way::OneTransaction)
+            Ok(LoadStrategy::OneTransaction)
         }
-        _ if ties.is_empty() => Ok(Way::Shadow),
+        _ if ties.is_empty() => Ok(LoadStrategy::Shadow),
         _ if request.create => Err(Error::Target(format!(
-            "{name} has {}, which a new table in its place would lose; drop them first, or load without --create",
+            "{name} has {}, which a replaced table would lose; drop them first, or load without --create",
             ties.join(" and ")
         ))),
         _ => {
             progress.note(&format!("{name} has {}: one session, one transaction", ties.join(" and ")));
-            Ok(Way::OneTransaction)
+            Ok(LoadStrategy::OneTransaction)
         }
     }
 }
@@ -285,7 +290,7 @@ fn sample(
     request: &Request,
     files: &Files<'_>,
     table: Option<&Table>,
-    weighed: &Weighed,
+    weighed: &DialectDecision,
     progress: &dyn Progress,
 ) -> Result<Sample, Error> {
     let mut hints = weighed.hints(&request.hints);
@@ -297,31 +302,31 @@ fn sample(
     for file in 0..files.len() {
         let (head, whole) = files.head(file)?;
         let known = first.as_ref().map(|sample| sample.findings.encoding);
-        let encoding = form::encoding(files.name(file), &head, &hints, known)?;
+        let encoding = dialect::encoding(files.name(file), &head, &hints, known)?;
         let mut text = decoded(&head, whole, encoding);
         if whole {
             text.truncate(rows::without_end_marks(&text, hints.line_end).len());
         }
-        form::check(files.name(file), &text, &hints)?;
+        dialect::check(files.name(file), &text, &hints)?;
         if text.is_empty() {
             continue;
         }
         match &mut first {
             None => {
                 let sample = look(request, &text, whole, (encoding, &hints));
-                let keys = form::json_keys(files, &sample.findings, &hints, progress)?;
+                let keys = dialect::json_keys(files, &sample.findings, &hints, progress)?;
                 let hints = rows::Hints { json_keys: keys.or(hints.json_keys.clone()), ..hints.clone() };
                 let sample = look(request, &text, whole, (encoding, &hints));
-                line_end = further::sure_line_end(&text, &sample.findings);
+                line_end = other_files::sure_line_end(&text, &sample.findings);
                 first = Some(sample);
             }
             Some(known) => {
-                let text = form::strict(&known.findings, &text, whole);
-                let other = further::look_again(request, &text, whole, &known.findings);
-                let own = further::sure_line_end(&text, &other);
-                line_end = further::same_line_end((line_end, own), (files, file))?;
+                let text = dialect::strict(&known.findings, &text, whole);
+                let other = other_files::look_again(request, &text, whole, &known.findings);
+                let own = other_files::sure_line_end(&text, &other);
+                line_end = other_files::same_line_end((line_end, own), (files, file))?;
                 if known.findings.header {
-                    let order = further::order(&known.findings, (&other, &text), (files, file))?;
+                    let order = other_files::order(&known.findings, (&other, &text), (files, file))?;
                     known.orders.extend(order.map(|order| (file, order)));
                 }
             }
@@ -333,7 +338,7 @@ fn sample(
         }
         sample.findings.dialect.line_end = line_end;
         if !sample.orders.is_empty() {
-            progress.note("the columns are in another order in some files; fields go by their names");
+            progress.note("the columns are in a different order in some files; fields are assigned by name");
         }
     }
     let sample = match first {
@@ -351,7 +356,7 @@ fn sample(
 fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encoding, &rows::Hints)) -> Sample {
     let findings = rows::sniff(text, whole, encoding, hints);
     let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
-    let text = form::strict(&findings, text, whole);
+    let text = dialect::strict(&findings, text, whole);
     let text = text.as_ref();
     let heading = rows::records(&findings.dialect, text).next().unwrap_or_default().to_vec();
     let mut stats = vec![ColumnStats::new(); findings.columns];
@@ -378,7 +383,7 @@ fn decoded(head: &[u8], whole: bool, encoding: Encoding) -> Vec<u8> {
     text
 }
 
-fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
+fn job(request: &Request, files: &Files<'_>, sample: &Sample, strategy: LoadStrategy) -> Job {
     let findings = &sample.findings;
     let sessions = request.sessions.unwrap_or(3).max(1);
     let share = files
@@ -387,7 +392,7 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
     Job {
         version: Job::VERSION,
         state: State::Loading,
-        way,
+        strategy,
         replace: request.mode == Mode::Replace,
         exists: false,
         files: (0..files.len()).map(|file| files.name(file).to_owned()).collect(),
@@ -397,7 +402,7 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         nulls: request.nulls.clone().unwrap_or_else(|| findings.nulls.clone()),
         header: findings.header,
         skip_repeated_header: request.skip_repeated_header == Some(true),
-        guessed: Guessed {
+        guessed: GuessedOptions {
             nulls: findings.guessed.nulls && request.nulls.is_none(),
             header: request.skip_repeated_header.is_none(),
             ..findings.guessed
@@ -424,11 +429,11 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
 fn survey(
     request: &Request,
     files: &Files<'_>,
-    world: &World<'_>,
+    context: &Context<'_>,
     (cut, job): (&Cut, &Job),
     findings: &Findings,
-) -> Result<Surveyed, Error> {
-    world.progress.phase("looking at every value", files.bytes());
+) -> Result<SurveyResult, Error> {
+    context.progress.phase("looking at every value", files.bytes());
     let survey = Survey {
         files,
         cut: cut.clone(),
@@ -438,9 +443,9 @@ fn survey(
         skipped: job.skipped(),
         watch: &job.watch(),
         rejects_max: request.rejects_max,
-        threads: world.cores,
-        stop: &world.stop,
-        progress: world.progress,
+        threads: context.cores,
+        stop: &context.stop,
+        progress: context.progress,
     };
     survey.run()
 }

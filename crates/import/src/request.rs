@@ -38,7 +38,7 @@ pub struct Request {
     pub skip_repeated_header: Option<bool>,
     /// The file to read from a zip archive with several.
     pub member: Option<String>,
-    /// The most bad rows to set aside before giving up.
+    /// The maximum number of bad rows before the import fails.
     pub rejects_max: u64,
     /// Sessions that load at the same time; `None` for as many as help.
     pub sessions: Option<usize>,
@@ -50,7 +50,7 @@ pub struct Request {
     pub restart: bool,
     /// What happens to a row whose key already exists.
     pub on_duplicate: OnDuplicate,
-    /// Database of the tables beside the target; `None` for the target's own.
+    /// The database of the work tables; `None` for the target's.
     pub work_database: Option<String>,
     /// When to build secondary indexes.
     pub indexes: Indexes,
@@ -66,7 +66,7 @@ pub struct Request {
     pub time_zone: Option<String>,
     /// Session sql_mode; strictness is always added to it.
     pub sql_mode: Option<String>,
-    /// Whether columns may round, cut and complete values as the server does without a word.
+    /// Whether columns may round, truncate and complete values silently, as the server does.
     pub round: bool,
 }
 

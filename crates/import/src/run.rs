@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use server::{Session, snapshot};
 
-use crate::ibd::{self, Fill, Filled};
-use crate::job::{Job, Names, State, Way};
+use crate::context::Context;
+use crate::durability::{self, RelaxedDurability};
+use crate::job::{Job, LoadStrategy, Names, State};
 use crate::ledger::{Finished, FinishedChunks, Ledger};
 use crate::load::{Load, Loaded};
 use crate::plan::{self, Plan};
-use crate::relax::{self, Relaxed};
 use crate::request::{Indexes, OnDuplicate, Physical, Request};
+use crate::sender::ChunkSender;
 use crate::source::{Files, Stdin};
-use crate::wire::Wire;
-use crate::world::World;
-use crate::{Duplicates, Error, Input, Reject, aside, connect, shadow, target};
+use crate::tablespace::{self, FillOutcome, TablespaceFill};
+use crate::{Duplicates, Error, Input, Reject, connect, reject_files, shadow, target};
 use progress::{Progress, count};
 
 /// How long to wait for the lock of the table: the server may need a moment to notice that the last owner is
@@ -32,7 +32,7 @@ const SNAPSHOT_MAX_S: u32 = 600;
 pub struct Summary {
     /// Rows that are in the table because of it.
     pub rows: u64,
-    /// Rows that were set aside, in the order of the files.
+    /// Rejected rows, in the order of the files.
     pub rejects: Vec<Reject>,
     /// The files they were written to.
     pub reject_files: Vec<PathBuf>,
@@ -58,14 +58,14 @@ pub struct Preview {
 ///
 /// # Errors
 /// Those of [`import`] that can be known without the server.
-pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Preview, Error> {
+pub fn preview(request: &Request, stdin: Option<Stdin>, context: &Context<'_>) -> Result<Preview, Error> {
     let look = || {
-        let files = Files::new(world.disk, &request.inputs, stdin, (true, request.member.as_deref()))?;
-        let mut session = if request.create { None } else { Some((world.connect)()?) };
-        let plan = plan::make(request, &files, world, session.as_mut().map(|session| (session, None)))?;
+        let files = Files::new(context.disk, &request.inputs, stdin, (true, request.member.as_deref()))?;
+        let mut session = if request.create { None } else { Some((context.connect)()?) };
+        let plan = plan::make(request, &files, context, session.as_mut().map(|session| (session, None)))?;
         Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
     };
-    look().map_err(|error| world.stopped(error))
+    look().map_err(|error| context.stopped(error))
 }
 
 /// Imports files into a table.
@@ -73,26 +73,26 @@ pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Re
 /// # Errors
 /// [`Error::Rejects`] for bad rows, with the target unchanged; temporary errors (see [`Error::is_passing`])
 /// leave the loaded rows for `resume`.
-pub fn import(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
-    begin(request, stdin, world).map_err(|error| world.stopped(error))
+pub fn import(request: &Request, stdin: Option<Stdin>, context: &Context<'_>) -> Result<Summary, Error> {
+    begin(request, stdin, context).map_err(|error| context.stopped(error))
 }
 
-fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
+fn begin(request: &Request, stdin: Option<Stdin>, context: &Context<'_>) -> Result<Summary, Error> {
     // A name that is mistyped needs no server.
     for input in &request.inputs {
         if let Input::Path(path) = input {
-            let found = world.disk.stat(path);
+            let found = context.disk.stat(path);
             found.map_err(|source| Error::Read { name: path.display().to_string(), source })?;
         }
     }
     let names = Names::of(&request.table, request.work_database.as_deref());
-    let mut session = (world.connect)()?;
-    earlier::put_back_settings(&mut session, world.progress)?;
+    let mut session = (context.connect)()?;
+    earlier::put_back_settings(&mut session, context.progress)?;
     connect::prepare(&mut session)?;
     if !session.lock(&names.lock(), LOCK_WAIT_S)? {
         return Err(Error::Busy { table: names.table.to_string() });
     }
-    let result = locked(request, stdin, world, (&names, &mut session));
+    let result = locked(request, stdin, context, (&names, &mut session));
     // The next import then need not wait until the server notices the end of this session. If the session is
     // lost, so is the lock.
     session.unlock(&names.lock()).ok();
@@ -103,12 +103,12 @@ fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<S
 fn locked(
     request: &Request,
     stdin: Option<Stdin>,
-    world: &World<'_>,
+    context: &Context<'_>,
     (names, session): (&Names, &mut Session),
 ) -> Result<Summary, Error> {
     let ledger = Ledger::new(&names.ledger);
     if request.relax_durability {
-        relax::check(session)?;
+        durability::check(session)?;
     }
     earlier::stop_elsewhere(session, names)?;
     let earlier = earlier::earlier(session, request, names, &ledger)?;
@@ -124,11 +124,11 @@ fn locked(
         None => request.no_binlog,
     };
     if no_binlog {
-        unlogged(session, names, world.progress)?;
+        unlogged(session, names, context.progress)?;
     }
     let twice = (request.create || request.physical != Physical::Never) && earlier.is_none();
-    let files = Files::new(world.disk, &request.inputs, stdin, (twice, request.member.as_deref()))?;
-    let mut run = Run { request, world, names, ledger: &ledger, files: &files };
+    let files = Files::new(context.disk, &request.inputs, stdin, (twice, request.member.as_deref()))?;
+    let mut run = Run { request, context, names, ledger: &ledger, files: &files };
     let (job, finished, closed) = match earlier {
         Some(earlier) => run.take_up(session, earlier).map(|(job, finished)| (job, finished, None))?,
         None => run.begin(session).map(|(job, closed)| (job, FinishedChunks::new(), closed))?,
@@ -147,7 +147,7 @@ fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Re
     connect::log(session, false)?;
     if session.about.log_bin {
         progress.warn(&format!(
-            "--no-binlog: nothing of this import goes into the binary log. Replicas keep {0} as it is there, or stay \
+            "--no-binlog: nothing of this import is written to the binary log. Replicas keep {0} as it is there, or stay \
              without it; a later statement on rows that they don't have stops them. Import the same files on each",
             names.table
         ));
@@ -155,8 +155,8 @@ fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Re
     Ok(())
 }
 
-/// The result of a load after all its rows are loaded.
-struct Closed {
+/// Totals of a completed load.
+struct LoadTotals {
     rows: u64,
     rejects: Vec<Reject>,
     bytes: u64,
@@ -166,21 +166,21 @@ struct Closed {
 /// A running import.
 struct Run<'a> {
     request: &'a Request,
-    world: &'a World<'a>,
+    context: &'a Context<'a>,
     names: &'a Names,
     ledger: &'a Ledger,
     files: &'a Files<'a>,
 }
 
 impl Run<'_> {
-    /// Decides what to do and creates the tables beside the target. If the table's file is written, all rows
+    /// Decides what to do and creates the work tables. If the table's file is written, all rows
     /// are in then.
-    fn begin(&mut self, session: &mut Session) -> Result<(Job, Option<Closed>), Error> {
+    fn begin(&mut self, session: &mut Session) -> Result<(Job, Option<LoadTotals>), Error> {
         let door = Some((&mut *session, Some(self.names)));
-        let plan = self.at_rest(plan::make(self.request, self.files, self.world, door))?;
+        let plan = self.at_rest(plan::make(self.request, self.files, self.context, door))?;
         // A shadow table without a ledger is left from a run that died in between.
         shadow::discard(session, self.names)?;
-        ibd::sweep(session, self.names, self.world)?;
+        tablespace::sweep(session, self.names, self.context)?;
         let result = self.prepare(session, plan);
         if result.is_err() {
             // The first error is the one to report; the next run removes what is left.
@@ -189,16 +189,16 @@ impl Run<'_> {
         result
     }
 
-    fn prepare(&self, session: &mut Session, plan: Plan) -> Result<(Job, Option<Closed>), Error> {
+    fn prepare(&self, session: &mut Session, plan: Plan) -> Result<(Job, Option<LoadTotals>), Error> {
         let Plan { mut job, table, create, .. } = plan;
         let make = |session: &mut Session, job: &mut Job, indexes| {
-            let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
+            let straight = matches!(job.strategy, LoadStrategy::OneTransaction | LoadStrategy::ByChunk);
             if let Some(create) = &create {
                 let made = session.execute(&create.sql(&self.names.shadow));
                 made.map_err(|error| create.explain(error))?;
             } else if let (Some(table), false) = (&table, straight) {
                 let choice = (indexes, self.files.bytes());
-                let made = shadow::like(session, self.names, table, choice, self.world.progress)?;
+                let made = shadow::like(session, self.names, table, choice, self.context.progress)?;
                 job.deferred = made.deferred;
                 job.definition = made.definition;
             }
@@ -218,21 +218,21 @@ impl Run<'_> {
     }
 
     /// Fills the shadow table by writing its file, if that is possible.
-    fn fill(&self, session: &mut Session, job: &mut Job) -> Result<Option<Closed>, Error> {
-        let fill = Fill { request: self.request, world: self.world, files: self.files, job };
+    fn fill(&self, session: &mut Session, job: &mut Job) -> Result<Option<LoadTotals>, Error> {
+        let fill = TablespaceFill { request: self.request, context: self.context, files: self.files, job };
         let filled = self.at_rest(fill.run(session, &self.names.shadow))?;
         match filled {
-            Filled::Whole { rows, bytes } => {
+            FillOutcome::Whole { rows, bytes } => {
                 self.files.unchanged()?;
                 (job.state, job.filled) = (State::Swapping, Some(rows));
-                Ok(Some(Closed { rows, rejects: Vec::new(), bytes, duplicates: Duplicates::default() }))
+                Ok(Some(LoadTotals { rows, rejects: Vec::new(), bytes, duplicates: Duplicates::default() }))
             }
-            Filled::Refused(why) if self.request.physical == Physical::Auto => {
-                self.world.progress.note(&format!("the rows go to the server: {why}"));
+            FillOutcome::Refused(why) if self.request.physical == Physical::Auto => {
+                self.context.progress.note(&format!("the rows are sent to the server: {why}"));
                 Ok(None)
             }
-            Filled::Refused(why) => Err(Error::Target(format!(
-                "the table's file can't be written: {why}; --physical=auto sends the rows to the server then"
+            FillOutcome::Refused(why) => Err(Error::Target(format!(
+                "the tablespace file can't be written: {why}; --physical=auto sends the rows to the server instead"
             ))),
         }
     }
@@ -243,12 +243,12 @@ impl Run<'_> {
         session: &mut Session,
         (job, finished): (Job, FinishedChunks),
     ) -> Result<(Job, FinishedChunks), Error> {
-        if job.way != Way::ShadowUnsafe || job.state != State::Loading {
+        if job.strategy != LoadStrategy::ShadowUnsafe || job.state != State::Loading {
             let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
-            self.world.progress.note(&format!("going on after {} already in", count(rows, "row")));
+            self.context.progress.note(&format!("continuing after {} already loaded", count(rows, "row")));
             return Ok((job, finished));
         }
-        self.world.progress.note("the table's engine can't roll back, so loading begins anew");
+        self.context.progress.note("the table's engine can't roll back, so loading starts over");
         session.execute(&format!("TRUNCATE TABLE {}", self.names.shadow))?;
         self.ledger.remove(session)?;
         self.ledger.create(session, &job)?;
@@ -260,14 +260,18 @@ impl Run<'_> {
         &mut self,
         session: &mut Session,
         job: Job,
-        (finished, closed): (&FinishedChunks, Option<Closed>),
+        (finished, closed): (&FinishedChunks, Option<LoadTotals>),
     ) -> Result<Summary, Error> {
         let relaxed = match self.request.relax_durability && job.state == State::Loading {
-            true => Relaxed::apply((self.world.connect)()?, &self.request.table.schema, self.world.progress)?,
+            true => RelaxedDurability::apply(
+                (self.context.connect)()?,
+                &self.request.table.schema,
+                self.context.progress,
+            )?,
             false => None,
         };
         let result = self.load_and_swap(session, job.clone(), (finished, closed));
-        let restored = relaxed.map_or(Ok(()), Relaxed::restore);
+        let restored = relaxed.map_or(Ok(()), RelaxedDurability::restore);
         match result {
             Ok(summary) => {
                 restored?;
@@ -280,7 +284,7 @@ impl Run<'_> {
                     false => shadow::discard(session, self.names).and_then(|()| self.ledger.remove(session)),
                 };
                 if let Err(left) = tidied {
-                    self.world.progress.warn(&format!("what stands beside the table is still there: {left}"));
+                    self.context.progress.warn(&format!("the work tables were not removed: {left}"));
                 }
                 Err(error)
             }
@@ -291,14 +295,14 @@ impl Run<'_> {
         &mut self,
         session: &mut Session,
         mut job: Job,
-        (finished, mut loaded): (&FinishedChunks, Option<Closed>),
+        (finished, mut loaded): (&FinishedChunks, Option<LoadTotals>),
     ) -> Result<Summary, Error> {
         if job.state == State::Loading {
             let done = self.at_rest(self.load(session, &job, finished))?;
             let rows = done.rows;
             let closed = self.files.unchanged().and_then(|()| self.close(session, &mut job, done));
-            loaded = Some(closed.map_err(|error| match job.way {
-                Way::ByChunk => Error::Interrupted { rows, source: Box::new(error) },
+            loaded = Some(closed.map_err(|error| match job.strategy {
+                LoadStrategy::ByChunk => Error::Interrupted { rows, source: Box::new(error) },
                 _ => error,
             })?);
         }
@@ -308,9 +312,9 @@ impl Run<'_> {
             let mut duplicates = Duplicates::default();
             finished.values().for_each(|chunk| duplicates.add(&chunk.duplicates));
             let rows = job.filled.unwrap_or(0) + sum(|chunk| chunk.loaded);
-            Closed { rows, rejects, bytes: sum(|chunk| chunk.bytes), duplicates }
+            LoadTotals { rows, rejects, bytes: sum(|chunk| chunk.bytes), duplicates }
         });
-        let Closed { rows, mut rejects, bytes, duplicates } = closed;
+        let LoadTotals { rows, mut rejects, bytes, duplicates } = closed;
         rejects.sort_by_key(|reject| (reject.file, reject.line));
         let reject_files = self
             .write_rejects(&job, &rejects)
@@ -331,27 +335,27 @@ impl Run<'_> {
     }
 
     fn load(&self, session: &Session, job: &Job, finished: &FinishedChunks) -> Result<Loaded, Error> {
-        let progress = self.world.progress;
+        let progress = self.context.progress;
         progress.phase("loading", self.files.bytes());
-        let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
+        let straight = matches!(job.strategy, LoadStrategy::OneTransaction | LoadStrategy::ByChunk);
         let table = if straight { &self.names.table } else { &self.names.shadow };
         if !session.about.local_infile {
             progress
                 .warn("the server has local_infile=OFF: rows go in by INSERT, which is several times slower");
         }
         let packet = usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX);
-        let stop = Arc::clone(&self.world.stop);
+        let stop = Arc::clone(&self.context.stop);
         let _snapshot = self.put_off_purge(job)?;
-        let connect = || connect::for_rows(self.request, self.world, job);
+        let connect = || connect::for_rows(self.request, self.context, job);
         let all = finished.is_empty();
         let opening = (job.replace && all).then(|| format!("DELETE FROM {table}"));
         // Of two rows with one key, the later one must not depend on which session is faster.
         let in_order = job.on_duplicate != OnDuplicate::Error;
-        let one = matches!(job.way, Way::OneTransaction | Way::ShadowUnsafe);
+        let one = matches!(job.strategy, LoadStrategy::OneTransaction | LoadStrategy::ShadowUnsafe);
         let load = Load {
             files: self.files,
             cut: job.cut(packet),
-            wire: Arc::new(Wire::new(job.clone(), table, &session.about, Arc::clone(&stop))),
+            wire: Arc::new(ChunkSender::new(job.clone(), table, &session.about, Arc::clone(&stop))),
             ledger: self.ledger,
             finished,
             connect: &connect,
@@ -367,22 +371,22 @@ impl Run<'_> {
     /// Keeps the server from purging while rows are loaded into the shadow table. After one LOAD DATA of the
     /// whole file purge would begin at the end; this has the same effect.
     fn put_off_purge(&self, job: &Job) -> Result<Option<Session>, Error> {
-        if job.way != Way::Shadow {
+        if job.strategy != LoadStrategy::Shadow {
             return Ok(None);
         }
-        Ok(snapshot::put_off_purge((self.world.connect)()?, SNAPSHOT_MAX_S)?)
+        Ok(snapshot::put_off_purge((self.context.connect)()?, SNAPSHOT_MAX_S)?)
     }
 
     /// The number of sessions that help: at most as many as the files have chunks.
     fn sessions(&self, job: &Job) -> usize {
         // One more than the number of cores: while a session waits for its commit, another works.
-        let wanted = self.request.sessions.unwrap_or(self.world.cores.clamp(1, 8) + 1);
+        let wanted = self.request.sessions.unwrap_or(self.context.cores.clamp(1, 8) + 1);
         let chunks = self.files.bytes().map_or(u64::MAX, |bytes| bytes.div_ceil(job.chunk_bytes as u64));
         wanted.min(usize::try_from(chunks).unwrap_or(usize::MAX)).max(1)
     }
 
     /// Ends the loading: builds deferred indexes, makes deferred checks, records that all rows are loaded.
-    fn close(&self, session: &mut Session, job: &mut Job, loaded: Loaded) -> Result<Closed, Error> {
+    fn close(&self, session: &mut Session, job: &mut Job, loaded: Loaded) -> Result<LoadTotals, Error> {
         let Loaded { rows, rejects, bytes, duplicates, open } = loaded;
         match open {
             Some(mut transaction) => {
@@ -391,21 +395,21 @@ impl Run<'_> {
                 self.ledger.update(&mut transaction, job)?;
                 transaction.execute("COMMIT")?;
             }
-            None if job.way == Way::ByChunk => {
+            None if job.strategy == LoadStrategy::ByChunk => {
                 self.check_foreign_keys(session)?;
                 job.state = State::Done;
                 self.ledger.update(session, job)?;
             }
             None => {
                 if !job.deferred.is_empty() {
-                    self.world.progress.phase("building indexes", None);
+                    self.context.progress.phase("building indexes", None);
                 }
                 shadow::build_indexes(session, self.names, job)?;
                 job.state = State::Swapping;
                 self.ledger.update(session, job)?;
             }
         }
-        Ok(Closed { rows, rejects, bytes, duplicates })
+        Ok(LoadTotals { rows, rejects, bytes, duplicates })
     }
 
     /// One anti-join for each foreign key that was not checked row by row: the table's own keys, and those of
@@ -419,11 +423,11 @@ impl Run<'_> {
         let mut keys = described.foreign_keys;
         keys.extend(target::keys_to(session, table)?.into_iter().filter(|key| key.child != *table));
         for key in &keys {
-            self.world.progress.phase(&format!("checking foreign key {}", key.name), None);
+            self.context.progress.phase(&format!("checking foreign key {}", key.name), None);
             let orphan = session.value(&key.orphan())?;
             if let Some(orphan) = orphan {
                 return Err(Error::Target(format!(
-                    "foreign key {} of {} does not hold: no row of {} for {orphan}; \
+                    "foreign key {} of {} is violated: no row of {} for {orphan}; \
                      without --defer-checks a line is named",
                     key.name, key.child, key.parent
                 )));
@@ -432,7 +436,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes the rejects of each file beside it: the rows unchanged, and why they were set aside.
+    /// Writes the rejects of each file next to it: the rows unchanged, and the reasons.
     fn write_rejects(&self, job: &Job, rejects: &[Reject]) -> Result<Vec<PathBuf>, Error> {
         let mut written = Vec::new();
         for (at, input) in self.request.inputs.iter().enumerate() {
@@ -442,9 +446,9 @@ impl Run<'_> {
             }
             let base = match input {
                 Input::Path(path) => path.clone(),
-                Input::Stdin => self.world.folder.join("stdin"),
+                Input::Stdin => self.context.folder.join("stdin"),
             };
-            written.push(aside::write(self.world.disk, &base, (job, at), &of_file)?);
+            written.push(reject_files::write(self.context.disk, &base, (job, at), &of_file)?);
         }
         Ok(written)
     }

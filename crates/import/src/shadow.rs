@@ -1,4 +1,4 @@
-//! The table in which rows wait until all of them are loaded, and how it gets the target's name.
+//! The shadow table, into which rows are loaded, and the swap in which it gets the target's name.
 
 use server::definition::{plain_indexes, quoted, sorted};
 use server::{Flavour, Session, TableName};
@@ -14,9 +14,9 @@ use progress::{Progress, count};
 /// than finding the place of each entry (docs/benchmarks.md). For less, the second pass does not pay.
 const DEFER_FROM_BYTES: u64 = 16 << 20;
 
-/// Decisions made when creating a shadow table.
+/// A shadow table that was created.
 #[derive(Default)]
-pub(crate) struct Made {
+pub(crate) struct ShadowTable {
     /// Clauses of the indexes that are built at the end.
     pub deferred: Vec<String>,
     /// The shadow's definition with all its indexes.
@@ -30,7 +30,7 @@ pub(crate) fn like(
     table: &Table,
     choice: (Indexes, Option<u64>),
     progress: &dyn Progress,
-) -> Result<Made, Error> {
+) -> Result<ShadowTable, Error> {
     let shadow = &names.shadow;
     same(session, names, table, progress)?;
     if let Some(next) = table.auto_increment.filter(|next| *next > 1) {
@@ -49,9 +49,9 @@ pub(crate) fn like(
     if !indexes.is_empty() {
         let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
         session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
-        progress.note(&format!("{} to be built when all rows are in", count(drops.len(), "index")));
+        progress.note(&format!("{} will be built after all rows are loaded", count(drops.len(), "index")));
     }
-    Ok(Made { deferred, definition })
+    Ok(ShadowTable { deferred, definition })
 }
 
 /// Creates a table that is defined as the target is. LIKE leaves some things out, such as DATA DIRECTORY;
@@ -165,7 +165,7 @@ pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job, rows: u64) -
             session.execute(&format!("RENAME TABLE {table} TO {old}, {shadow} TO {table}"))?;
         } else if job.exists && !exists(session, old)? {
             return Err(Error::Target(format!(
-                "{table} was dropped while the import ran, so its rows are not put in; import again with --create"
+                "{table} was dropped while the import ran, so nothing was imported; import again with --create"
             )));
         } else {
             // Not every server renames two tables in one step: a crash may have come in between.
@@ -209,7 +209,7 @@ fn refuse_changed(session: &mut Session, place: &TableName, names: &Names, job: 
         return Ok(());
     };
     Err(Error::Target(format!(
-        "{table} {what} while the import ran; it stays as it is now, and nothing was imported. Import again"
+        "{table} {what} while the import ran; it was left as it is, and nothing was imported. Import again"
     )))
 }
 
@@ -235,7 +235,7 @@ fn first_difference(before: &str, now: &str) -> String {
     gone.into_iter().chain(new).collect::<Vec<_>>().join("; ")
 }
 
-/// Keeps the rows that somebody inserted into the shadow table in the moment when it had the target's name.
+/// Keeps rows that somebody inserted into the shadow table while it had the target's name.
 fn keep_theirs(session: &mut Session, names: &Names, rows: u64, changed: Error) -> Result<Error, Error> {
     let Names { shadow, kept, .. } = names;
     let count = session.value(&format!("SELECT COUNT(*) FROM {shadow}"))?;
@@ -247,7 +247,7 @@ fn keep_theirs(session: &mut Session, names: &Names, rows: u64, changed: Error) 
     Ok(Error::Target(format!("{changed}. Rows that others wrote in that moment are in {kept}")))
 }
 
-/// Removes everything that an import leaves beside the target, except the ledger. The target stays as before;
+/// Drops the work tables of an import, except the ledger. The target is unchanged;
 /// if a crash left the replaced table under its temporary name, it gets its own name back.
 pub(crate) fn discard(session: &mut Session, names: &Names) -> Result<(), Error> {
     let Names { table, shadow, old, .. } = names;

@@ -178,7 +178,7 @@ impl<'a> Files<'a> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .take()
-                .ok_or_else(|| failed(io::Error::other("was read already and can't be read again"))),
+                .ok_or_else(|| failed(io::Error::other("was already read and can't be read again"))),
             Body::Spooled(spool, _) => {
                 let mut spool = spool.try_clone().map_err(failed)?;
                 spool.seek(SeekFrom::Start(0)).map_err(failed)?;
@@ -234,7 +234,7 @@ fn named(disk: &dyn Disk, path: &Path, stat: Stat, member: Option<&str>) -> Resu
     if !archive::MAGICS.contains(&magic.get(..length).unwrap_or_default()) {
         return match member {
             Some(_) => {
-                Err(Error::Mismatch(format!("{}: --member is for zip archives, and this is none", name())))
+                Err(Error::Mismatch(format!("{}: --member is for zip archives, and this is not one", name())))
             }
             None => Ok(Body::Path(path.to_path_buf(), stat)),
         };

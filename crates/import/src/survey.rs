@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use rows::{ColumnStats, Dialect, Encoding, Field, KeyStats, Nulls, Watch, WordStats};
+use rows::{ColumnStats, Dialect, DialectCheck, Encoding, Field, KeyStats, Nulls, WordStats};
 
 use crate::Error;
 use crate::chunk::{Chunk, Chunker, Cut};
-use crate::doubt::{self, Doubted};
+use crate::contradiction::{self, FileContradiction};
 use crate::job::Order;
 use crate::reject::Reject;
 use crate::source::Files;
@@ -30,7 +30,7 @@ pub(crate) struct Survey<'a> {
     /// A line to leave out wherever it occurs again: the header.
     pub skipped: Option<&'a [u8]>,
     /// Which properties of the files' form are guesses.
-    pub watch: &'a Watch,
+    pub watch: &'a DialectCheck,
     /// The most bad rows allowed.
     pub rejects_max: u64,
     /// Threads that examine values.
@@ -42,7 +42,7 @@ pub(crate) struct Survey<'a> {
 }
 
 /// What all values have in common.
-pub(crate) struct Found {
+pub(crate) struct SurveyedTypes {
     /// The values of each field.
     pub columns: Vec<ColumnStats>,
     /// The first field as a key.
@@ -54,15 +54,15 @@ pub(crate) struct Found {
 }
 
 /// The result of a survey.
-pub(crate) enum Surveyed {
+pub(crate) enum SurveyResult {
     /// All values were examined, and nothing contradicts the guesses.
-    Found(Box<Found>),
+    SurveyedTypes(Box<SurveyedTypes>),
     /// A place that contradicts them.
-    Doubted(Doubted),
+    FileContradiction(FileContradiction),
 }
 
 /// The result for one chunk.
-struct Part {
+struct ChunkSurvey {
     number: u32,
     columns: Vec<ColumnStats>,
     key: KeyStats,
@@ -70,14 +70,14 @@ struct Part {
     rows: u64,
     ragged: Vec<Reject>,
     /// The first contradiction, or bytes that are not text.
-    trouble: Option<Result<Doubted, Error>>,
+    trouble: Option<Result<FileContradiction, Error>>,
 }
 
 impl Survey<'_> {
     /// Examines everything.
-    pub(crate) fn run(&self) -> Result<Surveyed, Error> {
+    pub(crate) fn run(&self) -> Result<SurveyResult, Error> {
         let (send_chunk, chunks) = crossbeam_channel::bounded::<Chunk>(1);
-        let (send_part, parts) = crossbeam_channel::unbounded::<Part>();
+        let (send_part, parts) = crossbeam_channel::unbounded::<ChunkSurvey>();
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
                 let (chunks, send_part) = (chunks.clone(), send_part.clone());
@@ -90,7 +90,7 @@ impl Survey<'_> {
                 merge.join().unwrap_or_else(|_| Err(Error::Mismatch("the survey failed".to_owned())));
             match merged {
                 // A wrong guess may be the reason why the rest can't be read.
-                Ok(Surveyed::Doubted(doubted)) => Ok(Surveyed::Doubted(doubted)),
+                Ok(SurveyResult::FileContradiction(doubted)) => Ok(SurveyResult::FileContradiction(doubted)),
                 merged => read.and(merged),
             }
         })
@@ -112,7 +112,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    fn look(&self, chunks: &Receiver<Chunk>, parts: &Sender<Part>) {
+    fn look(&self, chunks: &Receiver<Chunk>, parts: &Sender<ChunkSurvey>) {
         for chunk in chunks {
             let part = self.look_at(&chunk);
             self.progress.done(part.rows, chunk.bytes().len() as u64);
@@ -122,15 +122,18 @@ impl Survey<'_> {
         }
     }
 
-    fn look_at(&self, chunk: &Chunk) -> Part {
-        let mut part = Part {
+    fn look_at(&self, chunk: &Chunk) -> ChunkSurvey {
+        let mut part = ChunkSurvey {
             number: chunk.number,
             columns: vec![ColumnStats::new(); self.columns],
             key: KeyStats::new(),
             words: self.words(),
             rows: 0,
             ragged: Vec::new(),
-            trouble: self.not_text(chunk).map(Err).or_else(|| Doubted::of(chunk, self.watch).map(Ok)),
+            trouble: self
+                .not_text(chunk)
+                .map(Err)
+                .or_else(|| FileContradiction::of(chunk, self.watch).map(Ok)),
         };
         if part.trouble.is_some() {
             return part;
@@ -148,7 +151,7 @@ impl Survey<'_> {
             rows::fields(dialect, record, &mut row);
             if row.len() != self.columns {
                 if let Some(doubt) = self.watch.ragged(chunk.bytes(), record.as_ptr().addr() - start) {
-                    part.trouble = Some(Ok(Doubted::at(chunk, doubt)));
+                    part.trouble = Some(Ok(FileContradiction::at(chunk, doubt)));
                     return part;
                 }
                 part.ragged.push(self.ragged(chunk, record, record.as_ptr().addr() - start, row.len()));
@@ -185,7 +188,7 @@ impl Survey<'_> {
             return None;
         }
         let bad = std::str::from_utf8(chunk.bytes()).err()?;
-        let what = doubt::bad_text(chunk.bytes().get(bad.valid_up_to()..).unwrap_or_default());
+        let what = contradiction::bad_text(chunk.bytes().get(bad.valid_up_to()..).unwrap_or_default());
         Some(Error::Encoding { name: chunk.name.to_string(), line: chunk.line_at(bad.valid_up_to()), what })
     }
 
@@ -203,8 +206,8 @@ impl Survey<'_> {
     }
 
     /// Combines the results in the order of the file, on which the order of a key depends.
-    fn merge(&self, parts: &Receiver<Part>) -> Result<Surveyed, Error> {
-        let mut found = Found {
+    fn merge(&self, parts: &Receiver<ChunkSurvey>) -> Result<SurveyResult, Error> {
+        let mut found = SurveyedTypes {
             columns: vec![ColumnStats::new(); self.columns],
             key: KeyStats::new(),
             words: self.words(),
@@ -218,7 +221,7 @@ impl Survey<'_> {
             while let Some(part) = waiting.remove(&next) {
                 next += 1;
                 match part.trouble {
-                    Some(Ok(doubted)) => return Ok(Surveyed::Doubted(doubted)),
+                    Some(Ok(doubted)) => return Ok(SurveyResult::FileContradiction(doubted)),
                     Some(Err(error)) => return Err(error),
                     None => {}
                 }
@@ -236,6 +239,6 @@ impl Survey<'_> {
                 }
             }
         }
-        Ok(Surveyed::Found(Box::new(found)))
+        Ok(SurveyResult::SurveyedTypes(Box::new(found)))
     }
 }

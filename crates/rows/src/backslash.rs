@@ -1,4 +1,4 @@
-//! Tells by the backslashes in a field whether they are escapes.
+//! Decides whether backslashes in a field are escapes.
 
 use memchr::memchr;
 use memchr::memmem;

@@ -1,4 +1,4 @@
-//! What can be wrong with the bytes of a file of rows.
+//! Errors in the bytes of a file of rows.
 
 use std::fmt::Display;
 

@@ -4,7 +4,7 @@ use memchr::{memchr, memchr2};
 use serde::{Deserialize, Serialize};
 
 use crate::Dialect;
-use crate::mark::{Cursor, Marks};
+use crate::byte_marks::{Cursor, Marks};
 
 /// Words that mean NULL only if no other words are among the numbers, dates and the like of the column: `NA`
 /// is also Namibia.

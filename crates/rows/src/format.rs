@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BadLine;
 use crate::json::{self, JsonLines};
-use crate::loose::Tightener;
-use crate::{Dialect, Field, Loose, Nulls, fields};
+use crate::lenient::Normalizer;
+use crate::{Dialect, Field, Lenient, Nulls, fields};
 
 /// How records are written in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub enum Format {
     #[default]
     Plain,
     /// Delimited text that must be made strict first.
-    Loose(Loose),
+    Lenient(Lenient),
     /// A JSON object on each line; see [`Json`].
     JsonLines(Json),
     /// A JSON array on each line, of so many values.
@@ -39,7 +39,7 @@ pub struct Json {
 pub struct Translator(Kind);
 
 enum Kind {
-    Loose(Box<Tightener>),
+    Lenient(Box<Normalizer>),
     Json(Box<JsonLines>),
 }
 
@@ -50,8 +50,8 @@ impl Format {
     pub fn translator(&self, dialect: Dialect, skip_lines: u64) -> Option<Translator> {
         match self {
             Format::Plain => None,
-            Format::Loose(loose) => {
-                Some(Translator(Kind::Loose(Box::new(Tightener::new(loose.clone(), dialect, skip_lines)))))
+            Format::Lenient(loose) => {
+                Some(Translator(Kind::Lenient(Box::new(Normalizer::new(loose.clone(), dialect, skip_lines)))))
             }
             Format::JsonLines(json) => {
                 let lines = JsonLines::new(&json.keys, json.leave_out, skip_lines);
@@ -76,7 +76,9 @@ impl Format {
                 (None, _) => json::array(&fields),
             };
         }
-        let Format::Loose(Loose { delimiter: Some(delimiter), .. }) = self else { return record.to_vec() };
+        let Format::Lenient(Lenient { delimiter: Some(delimiter), .. }) = self else {
+            return record.to_vec();
+        };
         let (mut out, mut quoted, mut escaped) = (Vec::new(), false, false);
         for &byte in record {
             let is_escaped = std::mem::take(&mut escaped);
@@ -111,7 +113,7 @@ impl Format {
         match self {
             Format::JsonLines(json) => Some(json.keys.len()),
             Format::JsonArrays(columns) => Some(*columns),
-            Format::Plain | Format::Loose(_) => None,
+            Format::Plain | Format::Lenient(_) => None,
         }
     }
 
@@ -144,7 +146,7 @@ impl fmt::Display for Format {
             Format::Plain => Ok(()),
             Format::JsonLines(_) => f.write_str("JSON lines"),
             Format::JsonArrays(_) => f.write_str("JSON arrays on lines"),
-            Format::Loose(loose) => {
+            Format::Lenient(loose) => {
                 if loose.blanks {
                     f.write_str(", runs of blanks are one")?;
                 }
@@ -173,7 +175,7 @@ impl Translator {
     /// A line that is invalid in the format; the translator can't be used any more.
     pub fn translate(&mut self, text: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadLine> {
         match &mut self.0 {
-            Kind::Loose(tightener) => tightener.translate(text, last, out),
+            Kind::Lenient(tightener) => tightener.translate(text, last, out),
             Kind::Json(lines) => {
                 lines.translate(text, last, out);
                 Ok(())

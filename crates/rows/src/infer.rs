@@ -5,7 +5,7 @@ mod kind;
 mod value;
 mod word;
 
-use crate::moment::DateOrder;
+use crate::date_time::DateOrder;
 pub use key::KeyStats;
 pub use kind::{ColumnKind, ColumnType, Habits, Written};
 use value::{DOUBLE_DIGITS_MAX, Value, classify};
@@ -261,7 +261,7 @@ impl ColumnStats {
             && self.decimal_scale != 3
     }
 
-    /// Whether the values may be numbers with a decimal comma, and nothing tells that they are.
+    /// Whether the values may be numbers with a decimal comma, and nothing proves that they are.
     pub fn is_ambiguous_comma(&self, habits: &Habits) -> bool {
         self.seen & class::COMMA != 0 && self.only(class::INT | class::COMMA) && !self.has_commas(habits)
     }

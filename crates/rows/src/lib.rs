@@ -7,7 +7,7 @@
 //!
 //! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] convert its bytes to UTF-8,
 //! [`sniff`] finds its [`Dialect`] from a sample, [`Splitter`] cuts blocks at record ends, [`records`] and
-//! [`fields`] split a chunk, [`ColumnStats`] watches every value and chooses the column's type,
+//! [`fields`] split a chunk, [`ColumnStats`] examines every value and chooses the column's type,
 //! [`create_table`] prints the table and [`Rewriter`] turns each record into a line for `LOAD DATA`.
 //!
 //! ```
@@ -28,44 +28,44 @@
 //! ```
 
 mod backslash;
+mod byte_marks;
+mod contradiction;
+mod date_time;
 mod dialect;
-mod doubt;
+mod dialect_check;
 mod encoding;
 mod error;
 mod escape;
-mod exact;
+mod exact_value;
 mod field;
-mod foreign;
+mod file_signature;
 mod format;
 mod infer;
 mod json;
-mod loose;
-mod mark;
-mod moment;
-mod plain;
+mod lenient;
+mod record_values;
 mod rewrite;
 mod schema;
 mod sniff;
 mod split;
-mod texts;
-mod watch;
+mod unquoted;
 
+pub use contradiction::{Contradiction, ContradictionKind, GuessedOptions};
+pub use date_time::DateOrder;
 pub use dialect::{Dialect, LineEnd};
-pub use doubt::{Doubt, DoubtKind, Guessed};
+pub use dialect_check::DialectCheck;
 pub use encoding::{BadBytes, Decoder, Encoding, Legacy, UnknownEncoding};
 pub use error::{BadLine, Error, Ragged, UnclosedQuote, Unfit};
 pub use escape::{is_plain_load_data, unescape_load_data, write_csv, write_load_data, write_sql_literal};
-pub use exact::Exact;
+pub use exact_value::Exact;
 pub use field::{Field, Nulls, fields};
-pub use foreign::{foreign, foreign_text};
+pub use file_signature::{foreign, foreign_text};
 pub use format::{Format, Json, Translator};
 pub use infer::{ColumnKind, ColumnStats, ColumnType, Habits, KeyStats, WordStats, Written};
 pub use json::json_keys;
-pub use loose::Loose;
-pub use moment::DateOrder;
+pub use lenient::Lenient;
+pub use record_values::RecordValues;
 pub use rewrite::{FieldRule, Rewriter, Value, Values};
 pub use schema::{Column, Limits, Schema, column_names, create_table};
 pub use sniff::{Findings, Hints, NotUtf8, not_utf8, sniff, sniff_encoding};
 pub use split::{Records, Scan, Splitter, records, without_end_marks};
-pub use texts::Texts;
-pub use watch::Watch;

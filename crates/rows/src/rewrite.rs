@@ -1,10 +1,10 @@
 //! Rewrites a record as a line for `LOAD DATA`.
 
+use crate::date_time::{write_decimal, write_local, write_utc};
 use crate::escape::{needs_escape, write_load_data};
 use crate::field::{Field, each_field};
-use crate::moment::{write_decimal, write_local, write_utc};
-use crate::plain::Plain;
 use crate::split::{Records, records};
+use crate::unquoted::Plain;
 use crate::{DateOrder, Dialect, Exact, Nulls, Ragged, Unfit};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub enum FieldRule {
     /// `true` and `t` become 1, `false` and `f` become 0, in any case; anything else is unchanged, for the
     /// server to judge.
     Boolean,
-    /// A time with `Z` or an offset at its end becomes the same moment in UTC; one without is [`Unfit`].
+    /// A time with `Z` or an offset at its end becomes the same time in UTC; one without is [`Unfit`].
     UtcDateTime,
     /// A decimal comma becomes a point; a number that may mean something else is [`Unfit`].
     DecimalComma,
@@ -186,15 +186,15 @@ impl Rewriter {
     /// Reads the records of a chunk, which begins at one, as values.
     pub fn values<'r>(&mut self, chunk: &'r [u8]) -> Values<'_, 'r> {
         let way = match Plain::new(&self.dialect, chunk) {
-            Some(plain) => Way::Plain(plain, 0),
-            None => Way::Marked(records(&self.dialect, chunk)),
+            Some(plain) => RecordReader::Plain(plain, 0),
+            None => RecordReader::Marked(records(&self.dialect, chunk)),
         };
         Values { rewriter: self, way }
     }
 }
 
 /// How the records of a chunk are found.
-enum Way<'r> {
+enum RecordReader<'r> {
     /// With the number of records so far, which is also that of lines.
     Plain(Plain<'r>, u64),
     Marked(Records<'r>),
@@ -203,15 +203,15 @@ enum Way<'r> {
 /// The records of a chunk as values; see [`Rewriter::values`].
 pub struct Values<'w, 'r> {
     rewriter: &'w mut Rewriter,
-    way: Way<'r>,
+    way: RecordReader<'r>,
 }
 
 impl<'r> Values<'_, 'r> {
     /// How many physical lines of the chunk are before the next record.
     pub fn lines(&self) -> u64 {
         match &self.way {
-            Way::Plain(_, lines) => *lines,
-            Way::Marked(records) => records.lines(),
+            RecordReader::Plain(_, lines) => *lines,
+            RecordReader::Marked(records) => records.lines(),
         }
     }
 
@@ -246,12 +246,12 @@ impl<'r> Values<'_, 'r> {
             }
         };
         let record = match &mut self.way {
-            Way::Plain(plain, lines) => {
+            RecordReader::Plain(plain, lines) => {
                 *lines += 1;
                 let field = |raw| Field { raw, quoted: false, escaped: false, malformed: false };
                 plain.next(dialect.delimiter, |raw| take(field(raw)))?
             }
-            Way::Marked(records) => {
+            RecordReader::Marked(records) => {
                 let record = records.next()?;
                 each_field(dialect, record, |field, _| take(field));
                 record

@@ -19,8 +19,8 @@ use memchr::memchr;
 use crate::encoding::UTF8_BOM;
 use crate::error::count;
 use crate::{
-    ColumnStats, Dialect, Encoding, Field, Format, Guessed, Habits, Json, LineEnd, Loose, Nulls, fields,
-    records,
+    ColumnStats, Dialect, Encoding, Field, Format, GuessedOptions, Habits, Json, Lenient, LineEnd, Nulls,
+    fields, records,
 };
 pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
 
@@ -46,8 +46,8 @@ pub struct Hints {
     pub encoding: Option<Encoding>,
     /// Whether the text is read as it is: plain delimited text from the first line on.
     pub plain: bool,
-    /// In which ways the text is loose, as far as that is given.
-    pub loose: Loose,
+    /// Deviations from strict text, as far as they are given.
+    pub loose: Lenient,
     /// `Some(true)`: JSON lines; `Some(false)`: delimited text.
     pub json: Option<bool>,
     /// Keys of JSON lines: all keys, or the requested ones.
@@ -81,7 +81,7 @@ pub struct Findings {
     /// What seems to mean NULL.
     pub nulls: Nulls,
     /// Which of these findings are guesses that the rest of the file may contradict.
-    pub guessed: Guessed,
+    pub guessed: GuessedOptions,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
@@ -110,7 +110,7 @@ impl fmt::Display for Findings {
             format => {
                 let dialect = self.dialect.to_string();
                 match (format, dialect.split_once("-separated")) {
-                    (Format::Loose(Loose { delimiter: Some(delimiter), .. }), Some((_, rest))) => {
+                    (Format::Lenient(Lenient { delimiter: Some(delimiter), .. }), Some((_, rest))) => {
                         write!(f, "'{}'-separated{rest}{format}, ", delimiter.escape_default())?;
                     }
                     _ => write!(f, "{dialect}{format}, ")?,
@@ -141,8 +141,9 @@ pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints)
         if hints.plain { read(bytes, whole, hints).0 } else { shape::find(bytes, whole, hints) };
     findings.encoding = hints.encoding.unwrap_or(encoding);
     // What was only tried on the way is a guess all the same; what the user has said is not.
-    let Guessed { escape, quote, quoted_lines, other_quote, line_end, nulls, header } = findings.guessed;
-    findings.guessed = Guessed {
+    let GuessedOptions { escape, quote, quoted_lines, other_quote, line_end, nulls, header } =
+        findings.guessed;
+    findings.guessed = GuessedOptions {
         escape: escape && hints.escape.is_none(),
         quote: quote && hints.quote.is_none(),
         quoted_lines: quoted_lines && hints.quote.is_none(),

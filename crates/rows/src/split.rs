@@ -6,7 +6,7 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use crate::mark::{Cursor, Marks};
+use crate::byte_marks::{Cursor, Marks};
 use crate::{Dialect, LineEnd, UnclosedQuote};
 
 /// A whole text without what old programs put behind its rows: a ^Z in a line of its own, and a line feed

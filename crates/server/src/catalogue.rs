@@ -5,11 +5,11 @@ mod account;
 mod program;
 mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub use table::{filled_column, filled_columns};
+pub use table::{TableStatus, filled_column, filled_columns, settled_before, statuses};
 
 use crate::{Error, Session, TableName, error_code, quote_name};
 
@@ -205,6 +205,22 @@ pub struct Table {
 }
 
 impl Table {
+    /// Whether its engine is InnoDB.
+    #[must_use]
+    pub fn is_innodb(&self) -> bool {
+        self.engine.eq_ignore_ascii_case("InnoDB")
+    }
+
+    /// Whether an ALTER since the table was read would show in its time of creation, given
+    /// [`settled_before`] of before it was read.
+    #[must_use]
+    pub fn shows_alter(&self, settled: &str) -> bool {
+        self.is_innodb()
+            && self.partitions.is_empty()
+            && !self.created.is_empty()
+            && self.created.as_str() < settled
+    }
+
     /// Whether a snapshot covers its rows.
     #[must_use]
     pub fn is_transactional(&self) -> bool {
@@ -233,11 +249,24 @@ pub struct Catalogue {
     pub own: Vec<String>,
 }
 
+/// Tables that were read before.
+#[derive(Debug, Default)]
+pub struct KnownTables<'a>(BTreeMap<&'a TableName, &'a Table>);
+
+impl<'a> KnownTables<'a> {
+    /// Those of the tables whose time of creation shows whether they were altered since. They were read after
+    /// that call of [`settled_before`].
+    pub fn new(tables: impl Iterator<Item = &'a Table>, settled: Option<&str>) -> KnownTables<'a> {
+        let known = tables.filter(|table| settled.is_some_and(|settled| table.shows_alter(settled)));
+        KnownTables(known.map(|table| (&table.name, table)).collect())
+    }
+}
+
 /// How much to ask about tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Depth {
-    /// Only their definitions.
-    Definitions,
+#[derive(Clone, Copy, Debug)]
+enum Depth<'a> {
+    /// Only their definitions, which unaltered tables still have.
+    Definitions(&'a KnownTables<'a>),
     /// Everything that is needed to read their rows.
     All,
 }
@@ -283,13 +312,25 @@ impl Catalogue {
     /// # Errors
     /// Those of [`Catalogue::read`].
     pub fn definitions(session: &mut Session, wanted: &dyn Wanted) -> Result<Catalogue, Error> {
-        Catalogue::read_to(session, wanted, Depth::Definitions, &mut |_, _| {})
+        Catalogue::definitions_since(session, wanted, &KnownTables::default())
+    }
+
+    /// The same, without reading again what is known and has not been altered.
+    ///
+    /// # Errors
+    /// Those of [`Catalogue::read`].
+    pub fn definitions_since(
+        session: &mut Session,
+        wanted: &dyn Wanted,
+        known: &KnownTables<'_>,
+    ) -> Result<Catalogue, Error> {
+        Catalogue::read_to(session, wanted, Depth::Definitions(known), &mut |_, _| {})
     }
 
     fn read_to(
         session: &mut Session,
         wanted: &dyn Wanted,
-        depth: Depth,
+        depth: Depth<'_>,
         on_progress: OnProgress<'_>,
     ) -> Result<Catalogue, Error> {
         let mut catalogue = Catalogue::default();
@@ -365,19 +406,6 @@ pub fn database(session: &mut Session, name: &str) -> Result<Object, Error> {
         statements: vec![definition.replacen("CREATE DATABASE", "CREATE DATABASE IF NOT EXISTS", 1)],
         settings: Settings::default(),
     })
-}
-
-/// A table's definition and its time of creation, to be compared with earlier ones.
-///
-/// # Errors
-/// Errors of the server; error 1146 when the table is gone.
-pub fn table_state(session: &mut Session, name: &TableName) -> Result<(String, String), Error> {
-    let definition = session.definition(name)?;
-    let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
-    let created = session.value(&format!(
-        "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}"
-    ))?;
-    Ok((definition, created.unwrap_or_default()))
 }
 
 fn schemas(session: &mut Session, wanted: &dyn Wanted) -> Result<BTreeSet<String>, Error> {

@@ -45,6 +45,22 @@ pub fn quoted(text: &str) -> Option<&str> {
     }
 }
 
+/// The columns of a primary key, if it has only whole columns in ascending order.
+#[must_use]
+pub(crate) fn primary_key(definition: &str) -> Option<Vec<String>> {
+    let line = definition.lines().find_map(|line| line.strip_prefix("  PRIMARY KEY ("))?;
+    let mut rest = line.strip_suffix(',').unwrap_or(line).strip_suffix(')')?;
+    let mut columns = Vec::new();
+    loop {
+        let name = quoted(rest)?;
+        columns.push(name[1..name.len() - 1].replace("``", "`"));
+        match &rest[name.len()..] {
+            "" => return Some(columns),
+            more => rest = more.strip_prefix(',')?,
+        }
+    }
+}
+
 /// A column default that SHOW CREATE TABLE may not show faithfully.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AmbiguousDefault {
@@ -379,6 +395,22 @@ mod tests {
                 && folded.contains("`a` time")
                 && folded.contains(" `A`'")
         );
+    }
+
+    #[test]
+    fn a_primary_key_of_whole_columns_is_read() {
+        let of =
+            |key: &str| primary_key(&format!("CREATE TABLE `t` (\n  `a` int(11),\n{key}\n) ENGINE=InnoDB"));
+        let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of("  PRIMARY KEY (`a`,`b``)`),"), names(&["a", "b`)"]));
+        assert_eq!(of("  PRIMARY KEY (`a`)"), names(&["a"]));
+        for other in ["`a`(10)", "`a` DESC", "`a`,`p` WITHOUT OVERLAPS", ""] {
+            assert_eq!(of(&format!("  PRIMARY KEY ({other}),")), None, "{other}");
+        }
+        assert_eq!(of("  PRIMARY KEY (`a`) USING BTREE"), None);
+        // Inside a name all quotes are doubled.
+        assert_eq!(of("  `x\n  PRIMARY KEY (``a``)` int(11)"), None);
+        assert_eq!(of("  KEY `a` (`a`)"), None);
     }
 
     #[test]

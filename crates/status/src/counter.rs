@@ -1,7 +1,7 @@
 //! Status counters: samples, a list of our own that says which are counters and which are gauges, and changes
 //! over the time that really passed.
 //!
-//! A [`watch::Watch`] takes samples of a server; [`change::between`] makes a [`change::Interval`] from two of
+//! A [`sampler::Sampler`] takes samples of a server; [`change::between`] makes a [`change::Interval`] from two of
 //! them; [`view`] has the numbers that people look at.
 
 /// Appends to a text, like `write!`, which can't fail here.
@@ -25,11 +25,11 @@ pub mod event;
 pub mod kind;
 pub mod number;
 pub mod openmetrics;
-mod own;
+mod overhead;
 pub mod page;
 pub mod part;
 pub mod record;
 pub mod sample;
+pub mod sampler;
 pub mod series;
 pub mod view;
-pub mod watch;

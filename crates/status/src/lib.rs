@@ -1,4 +1,4 @@
-//! What a server says about itself: status counters as true changes per second, and variables compared.
+//! A server's status counters as rates, and its variables, compared and checked.
 
 pub mod counter;
 pub mod variable;

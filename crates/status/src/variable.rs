@@ -8,26 +8,26 @@
 pub mod advise;
 pub mod check;
 pub mod compare;
-mod file;
 mod help;
 mod name;
 mod option;
+mod option_file;
+mod option_probe;
 pub mod plugin;
-mod probe;
-mod server;
+mod running_server;
 pub mod shipped;
-mod text;
-mod value;
+mod snapshot_text;
+mod value_equality;
 
 use std::collections::BTreeMap;
 
-pub use self::server::{deprecations, read_server};
-pub use file::read_file;
+pub use self::running_server::{deprecations, read_server};
 pub use help::Help;
 pub use name::{is_administrative, is_list};
 pub use option::{Meaning, Prefix, resolve};
-pub use probe::{candidates, judge_probe};
-pub use value::{Number, are_equal, number};
+pub use option_file::read_file;
+pub use option_probe::{candidates, judge_probe};
+pub use value_equality::{Number, are_equal, number};
 
 /// A text that is not a snapshot, or not the output of a server.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@
 //! it. Because the intervals are nested and disjoint and codes are padded with zeros, memcmp of codes is
 //! memcmp of strings.
 
-/// When the interval is narrower than this, its four upper bytes are settled and leave the window.
+/// When the interval is narrower than this, its four upper bytes are final and leave the window.
 const NARROW: u64 = 1 << 32;
 
 /// Narrows an interval and writes its code.

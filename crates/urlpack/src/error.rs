@@ -1,4 +1,4 @@
-//! What can go wrong, in as many kinds as callers treat differently.
+//! Errors, as many kinds as callers treat differently.
 
 /// Why a model was refused or a value could not be turned back into a string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,8 @@
 use crc_fast::CrcAlgorithm;
 
 use crate::error::Error;
+use crate::model_memory::{AddressSpace, ModelMemory, load};
 use crate::node::{Chain, END, EOS, Head, Node, SLOTS, SYMBOLS, narrow};
-use crate::room::{Room, Space, load};
 
 /// First bytes of every model file.
 const MAGIC: [u8; 8] = *b"urlpack\n";
@@ -87,7 +87,7 @@ pub(crate) fn relabel(file: &[u8], number: u8, check_bytes: u8) -> Vec<u8> {
 }
 
 /// Reads the header and checks the whole file.
-pub(crate) fn check(room: &Room) -> Result<Header, Error> {
+pub(crate) fn check(room: &ModelMemory) -> Result<Header, Error> {
     let (header, space) = (header(room)?, room.space());
     let starts = Starts::scan(space, &header)?;
     starts.root(space)?;
@@ -108,7 +108,7 @@ pub fn number_in_head(file: &[u8]) -> Option<u8> {
     file.strip_prefix(&MAGIC)?.get(2).copied().filter(|&number| number <= NUMBER_MAX)
 }
 
-fn header(room: &Room) -> Result<Header, Error> {
+fn header(room: &ModelMemory) -> Result<Header, Error> {
     let (file, space) = (room.as_ref(), room.space());
     if load::<8>(space, 0) != MAGIC {
         return Err(wrong("not a urlpack model", 0));
@@ -167,7 +167,7 @@ struct Starts {
 }
 
 impl Starts {
-    fn scan(space: &Space, header: &Header) -> Result<Self, Error> {
+    fn scan(space: &AddressSpace, header: &Header) -> Result<Self, Error> {
         let mut starts = Self { bits: vec![0; header.nodes_end / 64 + 1] };
         let (mut at, mut count) = (HEADER, 0);
         while at < header.nodes_end {
@@ -186,7 +186,7 @@ impl Starts {
         self.bits.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    fn root(&self, space: &Space) -> Result<(), Error> {
+    fn root(&self, space: &AddressSpace) -> Result<(), Error> {
         let root = Node::at(space, offset(HEADER));
         if root.count() + 1 == usize::from(SYMBOLS) && root.head.parent() == offset(HEADER) {
             return Ok(());
@@ -196,7 +196,7 @@ impl Starts {
 
     /// Checks that the slots are in order, that every possible symbol has room, and that every entry leads to
     /// a state.
-    fn node(&self, space: &Space, at: usize, node: &Node<'_>) -> Result<(), Error> {
+    fn node(&self, space: &AddressSpace, at: usize, node: &Node<'_>) -> Result<(), Error> {
         let parent = node.head.parent();
         if !self.has(parent) {
             return Err(wrong("a state has no parent", at));
@@ -231,7 +231,7 @@ impl Starts {
     }
 
     /// Checks that a chain is what following the hot symbols yields.
-    fn chain(&self, space: &Space, at: usize, head: Head) -> Result<(), Error> {
+    fn chain(&self, space: &AddressSpace, at: usize, head: Head) -> Result<(), Error> {
         let chain = Chain::at(space, offset(at));
         let bad = || wrong("a chain does not follow its states", at);
         let mut slots = (head.hot_lo(), head.hot_hi());

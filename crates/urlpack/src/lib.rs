@@ -29,11 +29,11 @@ mod error;
 mod file;
 mod measure;
 mod model;
+mod model_memory;
 mod node;
 mod pack;
 mod random;
 mod registry;
-mod room;
 mod search;
 mod train;
 mod unpack;
@@ -42,8 +42,8 @@ pub use error::Error;
 pub use file::number_in_head;
 pub use measure::{Measured, measure};
 pub use model::{Info, Model, number_of};
+pub use model_memory::ModelMemory;
 pub use registry::{Family, Key, Pin, Registry};
-pub use room::Room;
 pub use train::{Options, Progress, train};
 
 /// Longest string, in bytes, that the SQL functions and the command line pack, because they can't return a

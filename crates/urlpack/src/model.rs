@@ -4,10 +4,10 @@ use crate::check::Check;
 use crate::coder::Encoder;
 use crate::error::Error;
 use crate::file::{self, CHECK_MAX, Header, NUMBER_MAX};
+use crate::model_memory::ModelMemory;
 use crate::node::SLOTS;
 use crate::pack::encode;
 use crate::random::Random;
-use crate::room::Room;
 use crate::unpack::{self, Entry};
 
 /// Packed values of model 0 begin with a byte below this; those of model n begin with the byte
@@ -24,7 +24,7 @@ const DRAWN_LEN: usize = 4_096;
 /// A model that was checked and is ready for use.
 #[derive(Debug)]
 pub struct Model {
-    room: Room,
+    room: ModelMemory,
     header: Header,
 }
 
@@ -51,12 +51,12 @@ pub struct Info<'m> {
 }
 
 impl Model {
-    /// Checks a model file and makes it usable. The file is either bytes, which are copied, or a [`Room`]
+    /// Checks a model file and makes it usable. The file is either bytes, which are copied, or a [`ModelMemory`]
     /// that it was read into.
     ///
     /// # Errors
     /// [`Error::Model`] if the file is not a model, has another version, is damaged or contradicts itself.
-    pub fn from_bytes(file: impl Into<Room>) -> Result<Self, Error> {
+    pub fn from_bytes(file: impl Into<ModelMemory>) -> Result<Self, Error> {
         let room = file.into();
         let header = file::check(&room)?;
         Ok(Self { room, header })

@@ -1,11 +1,11 @@
 //! One state of the model as it lies in the file, for reading only.
 //!
 //! `docs/formats/urlpack.md` describes the layout. Nothing here can fail, even while a model is still being
-//! checked (`file.rs`): no offset is outside a `Space`.
+//! checked (`file.rs`): no offset is outside a `AddressSpace`.
 
 use std::hint::select_unpredictable;
 
-use crate::room::{Space, load};
+use crate::model_memory::{AddressSpace, load};
 use crate::search::{WINDOW, run_at_most, run_below};
 
 /// A state divides its interval into slots. The last of 65,536 is never used, so that a bound fits into 16
@@ -72,7 +72,7 @@ pub(crate) struct Within {
 
 /// What holds a slot number or a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Lookup {
     Slot(Slot),
     Gap(Gap),
 }
@@ -86,7 +86,7 @@ pub(crate) fn width_of(code: u8) -> u32 {
 
 /// Little-endian 16-bit number at `at`.
 #[inline(always)]
-fn u16_at(space: &Space, at: usize) -> u32 {
+fn u16_at(space: &AddressSpace, at: usize) -> u32 {
     u32::from(u16::from_le_bytes(load(space, at)))
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Head(u128);
 #[expect(clippy::cast_possible_truncation, reason = "fields are cut out of the word")]
 impl Head {
     #[inline(always)]
-    pub(crate) fn at(space: &Space, offset: u32) -> Self {
+    pub(crate) fn at(space: &AddressSpace, offset: u32) -> Self {
         Self(u128::from_le_bytes(load(space, offset as usize)))
     }
     #[inline(always)]
@@ -157,7 +157,7 @@ pub(crate) struct Chain(u128);
 impl Chain {
     /// The chain of a state whose head says that it has one.
     #[inline(always)]
-    pub(crate) fn at(space: &Space, offset: u32) -> Self {
+    pub(crate) fn at(space: &AddressSpace, offset: u32) -> Self {
         Self(u128::from_le_bytes(load(space, offset as usize + HEAD)))
     }
     #[inline(always)]
@@ -212,19 +212,19 @@ pub(crate) fn narrow(outer: (u32, u32), hot: (u32, u32)) -> (u32, u32) {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'m> {
     pub(crate) head: Head,
-    space: &'m Space,
+    space: &'m AddressSpace,
     count: usize,
     entries: usize,
 }
 
 impl<'m> Node<'m> {
     #[inline(always)]
-    pub(crate) fn at(space: &'m Space, offset: u32) -> Self {
+    pub(crate) fn at(space: &'m AddressSpace, offset: u32) -> Self {
         Self::with_head(space, offset, Head::at(space, offset))
     }
 
     #[inline(always)]
-    pub(crate) fn with_head(space: &'m Space, offset: u32, head: Head) -> Self {
+    pub(crate) fn with_head(space: &'m AddressSpace, offset: u32, head: Head) -> Self {
         let mut entries = offset as usize + HEAD + if head.has_chain() { CHAIN } else { 0 };
         let mut count = usize::from(head.short_count());
         if count == usize::from(MANY) {
@@ -284,19 +284,19 @@ impl<'m> Node<'m> {
 
     /// The slot or gap that holds slot number `x`.
     #[inline(always)]
-    pub(crate) fn find(&self, x: u16) -> Found {
+    pub(crate) fn find(&self, x: u16) -> Lookup {
         let hot = self.head.hot();
         let place = u32::from(x);
         if place.wrapping_sub(hot.lo) < hot.hi - hot.lo {
-            return Found::Slot(hot);
+            return Lookup::Slot(hot);
         }
         let above = self.count_from(x);
         // Slots before the first entry do not matter.
         let below = self.slot(above.saturating_sub(1));
         if (above > 0) & (place < below.hi) {
-            Found::Slot(below)
+            Lookup::Slot(below)
         } else {
-            Found::Gap(self.gap(above, place < hot.lo))
+            Lookup::Gap(self.gap(above, place < hot.lo))
         }
     }
 
@@ -336,19 +336,19 @@ impl<'m> Node<'m> {
 
     /// The slot of `symbol`, or the gap that it lies in.
     #[inline(always)]
-    pub(crate) fn find_symbol(&self, symbol: Symbol) -> Found {
+    pub(crate) fn find_symbol(&self, symbol: Symbol) -> Lookup {
         let hot = self.head.hot();
         if hot.symbol() == symbol {
-            return Found::Slot(hot);
+            return Lookup::Slot(hot);
         }
         let above = self.count_before(symbol);
         if above < self.count {
             let slot = self.slot(above);
             if slot.symbol() == symbol {
-                return Found::Slot(slot);
+                return Lookup::Slot(slot);
             }
         }
-        Found::Gap(self.gap(above, symbol < hot.symbol()))
+        Lookup::Gap(self.gap(above, symbol < hot.symbol()))
     }
 
     /// Number of entries whose symbol sorts before `symbol`.
@@ -400,6 +400,6 @@ impl<'m> Node<'m> {
 
     /// Whether the state has a slot for `symbol`.
     pub(crate) fn knows(&self, symbol: Symbol) -> bool {
-        matches!(self.find_symbol(symbol), Found::Slot(_))
+        matches!(self.find_symbol(symbol), Lookup::Slot(_))
     }
 }

@@ -1,14 +1,14 @@
 //! Strings to intervals.
 
 use crate::coder::Encoder;
-use crate::node::{Chain, END, EOS, Found, Head, Node, Symbol, Within, narrow};
-use crate::room::Space;
+use crate::model_memory::AddressSpace;
+use crate::node::{Chain, END, EOS, Head, Lookup, Node, Symbol, Within, narrow};
 
 /// Narrows `encoder` along `bytes` from state `start`, and along the end of the string if `whole`.
 ///
 /// False if `bytes` stop inside a chain: the chain's interval has no free slot.
 pub(crate) fn encode(
-    space: &Space,
+    space: &AddressSpace,
     start: u32,
     bytes: &[u8],
     whole: bool,
@@ -107,7 +107,7 @@ fn symbol_at(rest: &[u8], index: usize) -> Symbol {
 }
 
 /// The state after `after` symbols of a chain, and the slots of the chain's state that remain.
-pub(crate) fn walk(space: &Space, head: Head, after: usize) -> (u32, (u32, u32)) {
+pub(crate) fn walk(space: &AddressSpace, head: Head, after: usize) -> (u32, (u32, u32)) {
     let (mut state, mut outer) = (head.hot_next(), (head.hot_lo(), head.hot_hi()));
     for _ in 1..after {
         let head = Head::at(space, state);
@@ -119,7 +119,13 @@ pub(crate) fn walk(space: &Space, head: Head, after: usize) -> (u32, (u32, u32))
 
 /// Codes `symbol`, which departs from the chain of the state with `head` after `after` of its symbols.
 #[inline(always)]
-fn leave_chain(space: &Space, head: Head, after: usize, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
+fn leave_chain(
+    space: &AddressSpace,
+    head: Head,
+    after: usize,
+    symbol: Symbol,
+    encoder: &mut Encoder<'_>,
+) -> u32 {
     let (state, outer) = walk(space, head, after);
     let head = Head::at(space, state);
     let inner = narrow(outer, (head.hot_lo(), head.hot_hi()));
@@ -133,14 +139,14 @@ fn leave_chain(space: &Space, head: Head, after: usize, symbol: Symbol, encoder:
 
 /// Codes a symbol that is not the hot one.
 #[inline(always)]
-fn step(space: &Space, state: u32, head: Head, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
+fn step(space: &AddressSpace, state: u32, head: Head, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
     let node = Node::with_head(space, state, head);
     match node.find_symbol(symbol) {
-        Found::Slot(slot) => {
+        Lookup::Slot(slot) => {
             encoder.narrow(slot.lo, slot.hi);
             slot.next
         }
-        Found::Gap(gap) => {
+        Lookup::Gap(gap) => {
             encoder.narrow(gap.lo, gap.hi);
             let parent = Node::at(space, head.parent());
             step_within(space, parent, symbol, parent.within(gap.after, gap.before), encoder)
@@ -151,7 +157,7 @@ fn step(space: &Space, state: u32, head: Head, symbol: Symbol, encoder: &mut Enc
 /// Codes a symbol known to lie in the slots `within` of `node`.
 #[inline(always)]
 fn step_within<'m>(
-    space: &'m Space,
+    space: &'m AddressSpace,
     mut node: Node<'m>,
     symbol: Symbol,
     mut within: Within,
@@ -159,11 +165,11 @@ fn step_within<'m>(
 ) -> u32 {
     loop {
         match node.find_symbol(symbol) {
-            Found::Slot(slot) => {
+            Lookup::Slot(slot) => {
                 encoder.narrow_within((slot.lo, slot.hi), (within.lo, within.hi));
                 return slot.next;
             }
-            Found::Gap(gap) => {
+            Lookup::Gap(gap) => {
                 encoder.narrow_within((gap.lo, gap.hi), (within.lo, within.hi));
                 node = Node::at(space, node.head.parent());
                 within = node.within(gap.after, gap.before);

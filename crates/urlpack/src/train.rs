@@ -10,7 +10,7 @@ use crate::file::{self, Header, NODES_MAX, NOTE_MAX};
 use crate::model::check_label;
 use prune::{Price, prune, size};
 use smooth::{Chosen, Smooth};
-use tree::{Places, Tree};
+use tree::{Positions, Tree};
 
 /// Bytes of a model that are not states.
 const FRAME: usize = 256;
@@ -89,7 +89,7 @@ where
     if options.note.len() > NOTE_MAX {
         return Err(Error::Train { what: "the note is longer than 64 KiB" });
     }
-    let (mut places, mut count, mut bytes) = (Places::default(), 0u64, 0usize);
+    let (mut places, mut count, mut bytes) = (Positions::default(), 0u64, 0usize);
     for string in strings {
         let string = string.as_ref();
         places.add(string);
@@ -123,7 +123,11 @@ where
     Ok(file)
 }
 
-fn states(places: Places, room: usize, progress: &mut dyn FnMut(Progress)) -> Result<layout::Written, Error> {
+fn states(
+    places: Positions,
+    room: usize,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<layout::Written, Error> {
     let tree = Tree::build(places);
     progress(Progress::Counted { contexts: tree.len() });
     #[expect(

@@ -3,8 +3,8 @@
 use crate::check::Check;
 use crate::coder::Decoder;
 use crate::error::Error;
-use crate::node::{CHAIN_LEN_MAX, Chain, END, Found, Head, Node, SLOTS, Symbol, narrow};
-use crate::room::{Space, prefetch};
+use crate::model_memory::{AddressSpace, prefetch};
+use crate::node::{CHAIN_LEN_MAX, Chain, END, Head, Lookup, Node, SLOTS, Symbol, narrow};
 
 /// Bytes gathered before they go to the caller's vector: longer than most URLs, and cheap to clear.
 const GATHER: usize = 128;
@@ -71,7 +71,7 @@ impl<'p> Cursor<'p> {
     ///
     /// The next state is prefetched: in a batch the other lanes work while memory answers.
     #[inline(always)]
-    fn step(&mut self, space: &Space, gather: &mut Gather) -> bool {
+    fn step(&mut self, space: &AddressSpace, gather: &mut Gather) -> bool {
         let mut sound = self.step_in_state(space, gather);
         while sound && let Some((after, before)) = self.between {
             sound = self.step_between(space, gather, after, before);
@@ -81,7 +81,7 @@ impl<'p> Cursor<'p> {
     }
 
     #[inline(always)]
-    fn step_in_state(&mut self, space: &Space, gather: &mut Gather) -> bool {
+    fn step_in_state(&mut self, space: &AddressSpace, gather: &mut Gather) -> bool {
         let (head, chain) = (Head::at(space, self.state), Chain::at(space, self.state));
         let unit = self.decoder.range >> 16;
         if head.has_chain() {
@@ -102,7 +102,7 @@ impl<'p> Cursor<'p> {
 
     /// Does a step that is not the likely one.
     #[inline(always)]
-    fn step_aside(&mut self, space: &Space, gather: &mut Gather, head: Head, unit: u64) -> bool {
+    fn step_aside(&mut self, space: &AddressSpace, gather: &mut Gather, head: Head, unit: u64) -> bool {
         let Ok(x) = u16::try_from(self.decoder.code / unit) else { return false };
         if u32::from(x) >= SLOTS {
             return false;
@@ -111,11 +111,11 @@ impl<'p> Cursor<'p> {
             return self.leave_chain(space, gather, head, u32::from(x));
         }
         match Node::with_head(space, self.state, head).find(x) {
-            Found::Slot(slot) => {
+            Lookup::Slot(slot) => {
                 self.decoder.narrow(slot.lo, slot.hi);
                 self.go(gather, slot.byte, slot.next);
             }
-            Found::Gap(gap) => {
+            Lookup::Gap(gap) => {
                 self.decoder.narrow(gap.lo, gap.hi);
                 self.state = head.parent();
                 self.between = Some((gap.after, gap.before));
@@ -126,7 +126,7 @@ impl<'p> Cursor<'p> {
 
     /// The string shares the first symbols of a chain and departs from it where `x` says.
     #[inline(always)]
-    fn leave_chain(&mut self, space: &Space, gather: &mut Gather, mut head: Head, x: u32) -> bool {
+    fn leave_chain(&mut self, space: &AddressSpace, gather: &mut Gather, mut head: Head, x: u32) -> bool {
         let chain = Chain::at(space, self.state);
         let mut outer = (head.hot_lo(), head.hot_hi());
         for shared in 1..=CHAIN_LEN_MAX {
@@ -149,7 +149,13 @@ impl<'p> Cursor<'p> {
 
     /// Reads a symbol that lies between two that this state knows.
     #[inline(always)]
-    fn step_between(&mut self, space: &Space, gather: &mut Gather, after: Symbol, before: Symbol) -> bool {
+    fn step_between(
+        &mut self,
+        space: &AddressSpace,
+        gather: &mut Gather,
+        after: Symbol,
+        before: Symbol,
+    ) -> bool {
         let node = Node::at(space, self.state);
         let within = node.within(after, before);
         let unit = self.decoder.range / u64::from(within.hi - within.lo);
@@ -159,12 +165,12 @@ impl<'p> Cursor<'p> {
             return false;
         }
         let (lo, hi) = match node.find(x) {
-            Found::Slot(slot) => {
+            Lookup::Slot(slot) => {
                 self.between = None;
                 self.go(gather, slot.byte, slot.next);
                 (slot.lo, slot.hi)
             }
-            Found::Gap(gap) => {
+            Lookup::Gap(gap) => {
                 self.between = Some((gap.after, gap.before));
                 self.state = node.head.parent();
                 (gap.lo, gap.hi)
@@ -196,7 +202,7 @@ impl<'p> Cursor<'p> {
 /// Where every string of a model begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'m> {
-    pub(crate) space: &'m Space,
+    pub(crate) space: &'m AddressSpace,
     pub(crate) start: u32,
     pub(crate) range: u64,
     pub(crate) check: Check,
@@ -244,7 +250,7 @@ pub(crate) fn draw(model: Entry<'_>, code: &[u8], out: &mut Vec<u8>, max_len: us
     cursor.state == END && gather.flush(out, 0, max_len).is_ok()
 }
 
-/// Values unpacked side by side: while one waits for memory, the others go on.
+/// Values unpacked in an interleaved way: while one waits for memory, the others continue.
 const LANES: usize = 8;
 
 /// A lane of a batch: the value that it unpacks, and the output that its buffer could not hold.

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
-use urlpack::{Family, Key, Model, Pin, Registry, Room, number_in_head};
+use urlpack::{Family, Key, Model, ModelMemory, Pin, Registry, number_in_head};
 
 use crate::abi;
 use crate::file::{Stamp, read, stamp};
@@ -250,8 +250,8 @@ fn built_in(family: Family) -> Result<&'static Shared, String> {
 
 /// Puts a model's file into memory in the way that makes reads fastest: every value reads some fifty places
 /// that can't be predicted.
-fn room(file: &[u8]) -> Room {
-    let mut room = Room::new(file.len());
+fn room(file: &[u8]) -> ModelMemory {
+    let mut room = ModelMemory::new(file.len());
     abi::ask_for_large_pages(room.pages());
     room.as_mut().copy_from_slice(file);
     room

@@ -32,7 +32,7 @@ impl Load<'_> {
                     self.leave(
                         object.kind,
                         &object.name,
-                        "there is one already, and it stays as it is, its grants too",
+                        "it already exists; it and its grants were not changed",
                     );
                 }
                 Ok(())
@@ -80,7 +80,7 @@ impl Load<'_> {
                     self.leave(
                         kind,
                         &object.name,
-                        "there is one already with other grants, and it stays as it is",
+                        "it already exists with other grants, and was not changed",
                     );
                     return Ok(());
                 }

@@ -7,9 +7,9 @@ use server::{Flavour, SchemaPrivileges, Session, Version, quote_name};
 
 use super::account::is_role;
 use super::{Ledger, LoadRequest};
+use crate::context::Context;
 use crate::definer::definer_of;
 use crate::manifest::Manifest;
-use crate::world::World;
 use crate::{Error, Format};
 
 /// Removes what is not selected from the manifest.
@@ -33,14 +33,14 @@ pub(crate) fn select(manifest: &mut Manifest, selection: &dyn Wanted) -> Result<
         .retain(|object| wanted(object) || (object.kind == Kind::Database && used.contains(&object.name)));
     if count > 0 && manifest.tables.is_empty() && manifest.objects.is_empty() {
         return Err(Error::Mismatch(
-            "nothing that was asked for is in the dump; 'remora dump --list' shows what is".to_owned(),
+            "nothing in the dump matches the selection; 'remora dump --list' shows its contents".to_owned(),
         ));
     }
     Ok(())
 }
 
 /// Checks that every data file exists and is as long as the manifest says.
-pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+pub(super) fn files(context: &Context, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
     let mut last = None;
     for entry in manifest.tables.iter().filter(|entry| entry.data && request.data) {
         for chunk in &entry.chunks {
@@ -48,7 +48,7 @@ pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -
             // Many chunks may share a file.
             let len = match &last {
                 Some((path, len)) if *path == file.path => *len,
-                _ => world.disk.stat(&file.path).map_err(Error::file(&file.path))?.len,
+                _ => context.disk.stat(&file.path).map_err(Error::file(&file.path))?.len,
             };
             if !file.fits(len) {
                 let wanted = file.offset.unwrap_or(0) + file.bytes;
@@ -84,13 +84,15 @@ pub(super) fn target(
     match (begun, request.resume) {
         (true, false) => {
             return Err(Error::Mismatch(format!(
-                "a load of this dump into this server was stopped; --resume goes on with it. To begin anew, drop what \
+                "a load of this dump into this server was stopped; --resume continues it. To start over, drop what \
                  it made and the database `_remora` ({})",
                 ledger.lock_name()
             )));
         }
         (false, true) => {
-            return Err(Error::Mismatch("--resume, but no load of this dump was stopped here".to_owned()));
+            return Err(Error::Mismatch(
+                "--resume, but there is no stopped load of this dump on this server".to_owned(),
+            ));
         }
         (true, true) => return Ok(()),
         (false, false) => {}
@@ -112,12 +114,12 @@ pub(super) fn target(
         let folded = (fold(&name.schema), fold(&name.table));
         if there.contains(&folded) || there.contains(&(name.schema.clone(), name.table.clone())) {
             return Err(Error::Mismatch(format!(
-                "table {name} exists on the target; drop it, or leave it out with --exclude"
+                "table {name} exists on the target; drop it, or exclude it with --exclude"
             )));
         }
         if !seen.insert(folded) {
             return Err(Error::Mismatch(format!(
-                "table {name} and another differ in case only, which this server does not keep apart"
+                "the name of table {name} differs from another only in case, which this server ignores"
             )));
         }
     }
@@ -139,7 +141,7 @@ fn roles(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
         return Ok(());
     }
     let rows = match session.strings("SELECT User FROM mysql.user WHERE is_role = 'Y'") {
-        // This account may not see them; the proof in the end tells.
+        // This account may not be allowed to see them; the verification at the end will show.
         Err(error) if error.code().is_some() => return Ok(()),
         rows => rows?,
     };
@@ -205,7 +207,7 @@ fn databases(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
         if !super::same(object, &found, exact) {
             let wanted = object.statements.join("; ");
             return Err(Error::Mismatch(format!(
-                "database {name} is there already and is another: {}. The dump has: {wanted}. ALTER DATABASE makes it the \
+                "database {name} already exists and differs: {}. The dump has: {wanted}. ALTER DATABASE makes it the \
                  same, DROP DATABASE makes room",
                 found.statements.join("; ")
             )));
@@ -222,7 +224,7 @@ fn format(session: &Session, request: &LoadRequest, manifest: &Manifest) -> Resu
              schema/1-tables.sql; remora load takes tsv and csv"
         }
         Format::Csv if !session.about.local_infile => {
-            "the server allows no LOAD DATA LOCAL, which csv files need; let an administrator run: \
+            "the server does not allow LOAD DATA LOCAL, which csv files need; an administrator can run: \
              SET GLOBAL local_infile = 1"
         }
         Format::Csv | Format::Tsv => return Ok(()),
@@ -245,7 +247,7 @@ fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Er
             lines.push(format!("table {name}: no engine {}", table.engine));
         }
         if table.versioned && (!mariadb || (entry.history && before(10, 11))) {
-            lines.push(format!("table {name}: no rows of the past (system versioning)"));
+            lines.push(format!("table {name}: history of system versioning"));
         }
         for column in &table.columns {
             let unknown = match column.data_type.as_str() {

@@ -1,16 +1,16 @@
-//! Loads a dump while it is being made: its journal tells which data files are complete.
+//! Loads a dump while it is being written: its journal lists the data files that are complete.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use server::TableName;
 
-use super::data::Feed;
+use super::rows::TaskSource;
 use crate::journal::{self, Reader, Step};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::run::pause;
-use crate::{Error, World};
+use crate::{Context, Error};
 
 /// How long to wait before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 
 /// A dump that is being made.
-pub(crate) struct Follow {
+pub(crate) struct RunningDump {
     folder: PathBuf,
     id: String,
     /// Its tables, as numbered in the journal.
@@ -31,41 +31,41 @@ pub(crate) struct Follow {
 /// The progress of a table.
 #[derive(Default)]
 struct State {
-    /// The chunks of a table that is loaded as a whole.
+    /// The chunks of a table that must be loaded in one piece.
     all: Vec<Chunk>,
     /// Numbers of chunks that were handed on.
     given: BTreeSet<u32>,
     whole: bool,
 }
 
-impl Follow {
-    /// Waits until the dump has begun. Returns its manifest as far as it is known then, and no follower if
+impl RunningDump {
+    /// Waits until the dump has started. Returns the manifest as known at that time, and no follower if
     /// the dump is already complete.
-    pub(super) fn begin(world: &World, folder: &Path) -> Result<(Manifest, Option<Follow>), Error> {
-        world.progress.phase("waiting for the dump to begin", None);
+    pub(super) fn begin(context: &Context, folder: &Path) -> Result<(Manifest, Option<RunningDump>), Error> {
+        context.progress.phase("waiting for the dump to begin", None);
         let began = Instant::now();
         let mut reader = Reader::new(folder);
         loop {
-            let alive = journal::is_locked(&*world.disk, folder)?;
-            if let Some(manifest) = complete(world, folder)? {
+            let alive = journal::is_locked(&*context.disk, folder)?;
+            if let Some(manifest) = complete(context, folder)? {
                 return Ok((manifest, None));
             }
             let mut steps =
-                if alive { reader.steps(&*world.disk)?.into_iter() } else { Vec::new().into_iter() };
+                if alive { reader.steps(&*context.disk)?.into_iter() } else { Vec::new().into_iter() };
             if let Some(Step::Begin(manifest)) = steps.next() {
                 let names = manifest.tables.iter().map(|entry| entry.table.name.clone()).collect();
                 let (folder, id, steps) = (folder.to_owned(), manifest.id.clone(), steps.collect());
-                return Ok((*manifest, Some(Follow { folder, id, names, reader, steps })));
+                return Ok((*manifest, Some(RunningDump { folder, id, names, reader, steps })));
             }
             // As long as somebody holds the lock, the dump is only slow to read the catalogue.
             if !alive && began.elapsed() >= BEGIN_WITHIN {
                 return Err(Error::Mismatch(format!(
-                    "{}: no dump into it has begun within {} s",
+                    "{}: no dump into it was started within {} s",
                     folder.display(),
                     BEGIN_WITHIN.as_secs()
                 )));
             }
-            if world.is_stopped() {
+            if context.is_stopped() {
                 return Err(Error::Stopped("nothing was loaded"));
             }
             pause(LOOK_AGAIN);
@@ -73,10 +73,11 @@ impl Follow {
     }
 
     /// Hands on chunks as they are completed, until the dump is complete.
-    pub(super) fn feed(&mut self, feed: &Feed<'_>) -> Result<(), Error> {
+    pub(super) fn feed(&mut self, feed: &TaskSource<'_>) -> Result<(), Error> {
         let wanted = &feed.manifest().tables;
-        let place = |name: &TableName| wanted.iter().position(|entry| entry.table.name == *name);
-        let places: Vec<Option<usize>> = self.names.iter().map(place).collect();
+        let by_name: BTreeMap<&TableName, usize> =
+            wanted.iter().enumerate().map(|(at, entry)| (&entry.table.name, at)).collect();
+        let places: Vec<Option<usize>> = self.names.iter().map(|name| by_name.get(name).copied()).collect();
         let mut states: Vec<State> = wanted.iter().map(|_| State::default()).collect();
         // What an earlier run of the dump has completed is there from the beginning.
         for (at, entry) in wanted.iter().enumerate().filter(|(_, entry)| entry.earlier.is_some()) {
@@ -84,14 +85,14 @@ impl Follow {
         }
         loop {
             let alive = journal::is_locked(feed.disk(), &self.folder)?;
-            let manifest = complete(feed.world(), &self.folder)?;
+            let manifest = complete(feed.context(), &self.folder)?;
             self.steps.extend(self.reader.steps(feed.disk())?);
             for step in std::mem::take(&mut self.steps) {
                 let at = match &step {
                     Step::Chunk(table, _) | Step::Table(table) => places.get(*table).copied().flatten(),
                     Step::Again(table) if places.get(*table).copied().flatten().is_none() => None,
                     Step::Again(_) => {
-                        return Err(self.ended("a table was altered meanwhile, and is read again"));
+                        return Err(self.ended("a table was altered during the dump and is being read again"));
                     }
                     Step::Failed(why) => return Err(self.ended(why)),
                     Step::Begin(_) => return Err(self.ended("it was begun anew")),
@@ -101,8 +102,10 @@ impl Follow {
                 }
             }
             if let Some(manifest) = manifest {
+                let complete = self.entries(&manifest)?;
                 for (at, entry) in wanted.iter().enumerate() {
-                    states[at].rest(feed, (at, entry), &self.entry(&manifest, entry)?.chunks)?;
+                    let chunks = &self.entry(&complete, entry)?.chunks;
+                    states[at].rest(feed, (at, entry), chunks)?;
                 }
                 return Ok(());
             }
@@ -115,24 +118,38 @@ impl Follow {
     }
 
     /// Takes over what is known only from the complete dump.
-    pub(super) fn finish(&self, world: &World, into: &mut Manifest) -> Result<(), Error> {
-        let manifest = Manifest::read(&*world.disk, &self.folder)?;
+    pub(super) fn finish(&self, context: &Context, into: &mut Manifest) -> Result<(), Error> {
+        let manifest = Manifest::read(&*context.disk, &self.folder)?;
+        let complete = self.entries(&manifest)?;
         for entry in &mut into.tables {
-            entry.set_chunks(self.entry(&manifest, entry)?.chunks.clone());
+            entry.set_chunks(self.entry(&complete, entry)?.chunks.clone());
         }
         Ok(())
     }
 
-    fn entry<'a>(&self, manifest: &'a Manifest, entry: &TableEntry) -> Result<&'a TableEntry, Error> {
-        let found = manifest.tables.iter().find(|other| other.table.name == entry.table.name);
-        found
-            .filter(|_| manifest.id == self.id)
-            .ok_or_else(|| self.ended("there is another dump in its place"))
+    /// The tables of the complete dump, by name.
+    fn entries<'a>(&self, manifest: &'a Manifest) -> Result<BTreeMap<&'a TableName, &'a TableEntry>, Error> {
+        if manifest.id != self.id {
+            return Err(self.replaced());
+        }
+        Ok(manifest.tables.iter().map(|entry| (&entry.table.name, entry)).collect())
+    }
+
+    fn entry<'a>(
+        &self,
+        complete: &BTreeMap<&TableName, &'a TableEntry>,
+        entry: &TableEntry,
+    ) -> Result<&'a TableEntry, Error> {
+        complete.get(&entry.table.name).copied().ok_or_else(|| self.replaced())
+    }
+
+    fn replaced(&self) -> Error {
+        self.ended("another dump has replaced it")
     }
 
     fn ended(&self, why: &str) -> Error {
         Error::Mismatch(format!(
-            "{}: the dump that was followed is not complete: {why}. What was loaded of it is on the server, without \
+            "{}: the dump that was followed is not complete: {why}. What was loaded is on the server, without \
              proof: drop it, and the database `_remora`, before another load",
             self.folder.display()
         ))
@@ -140,7 +157,12 @@ impl Follow {
 }
 
 impl State {
-    fn step(&mut self, feed: &Feed<'_>, (at, entry): (usize, &TableEntry), step: Step) -> Result<(), Error> {
+    fn step(
+        &mut self,
+        feed: &TaskSource<'_>,
+        (at, entry): (usize, &TableEntry),
+        step: Step,
+    ) -> Result<(), Error> {
         match step {
             Step::Chunk(_, chunk) if !entry.table.is_transactional() => self.all.push(chunk),
             Step::Chunk(_, chunk) => {
@@ -159,7 +181,7 @@ impl State {
     /// Hands on the remaining chunks of a complete table.
     fn rest(
         &mut self,
-        feed: &Feed<'_>,
+        feed: &TaskSource<'_>,
         (at, entry): (usize, &TableEntry),
         chunks: &[Chunk],
     ) -> Result<(), Error> {
@@ -181,9 +203,9 @@ impl State {
 }
 
 /// The manifest of a dump that is complete.
-fn complete(world: &World, folder: &Path) -> Result<Option<Manifest>, Error> {
-    match world.disk.stat(&folder.join(manifest::NAME)) {
-        Ok(_) => Manifest::read(&*world.disk, folder).map(Some),
+fn complete(context: &Context, folder: &Path) -> Result<Option<Manifest>, Error> {
+    match context.disk.stat(&folder.join(manifest::NAME)) {
+        Ok(_) => Manifest::read(&*context.disk, folder).map(Some),
         Err(_) => Ok(None),
     }
 }

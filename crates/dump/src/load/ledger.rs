@@ -1,5 +1,5 @@
-//! The ledger: a table on the target, in a database that goes with the last of them, that tells which chunks
-//! are loaded. The line for a chunk commits together with the chunk's rows.
+//! The ledger: a table on the target that records which chunks are loaded. Its database is dropped with the
+//! last ledger. The line for a chunk commits together with the chunk's rows.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(crate) struct Ledger {
     table: TableName,
 }
 
-/// The chunk number in the line of a table that is loaded as a whole.
+/// The chunk number recorded for a table that is loaded in one piece.
 pub(crate) const WHOLE: i64 = -1;
 
 /// Replaces the table's number in a line that marks an account which this load has created.
@@ -54,7 +54,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A name beside the ledger for something temporary.
+    /// The name of a temporary object in the ledger's database.
     pub(crate) fn trial(&self) -> TableName {
         TableName { schema: SCHEMA.to_owned(), table: format!("{}_trial", self.table.table) }
     }

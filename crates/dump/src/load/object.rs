@@ -4,8 +4,8 @@ use server::catalogue::{Kind, Object, Settings};
 use server::definition::{counter, plain_indexes};
 use server::{Session, TableName, quote_name};
 
-use super::data::AGAIN;
 use super::ledger::{PROGRAMS, mark};
+use super::rows::AGAIN;
 use super::{Load, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
@@ -119,7 +119,7 @@ impl Load<'_> {
         let entries: Vec<&TableEntry> = self.manifest.tables.iter().collect();
         let connect = || connect(self.target, self.request);
         parallel::each(&entries, self.request.sessions, &connect, &|session, _, entry| {
-            if self.world.is_stopped() {
+            if self.context.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
             self.make_table(session, entry)
@@ -140,7 +140,7 @@ impl Load<'_> {
 
     /// Builds the indexes that tables lack, for several tables at a time.
     pub(super) fn build_indexes(&self) -> Result<(), Error> {
-        self.world.progress.phase("building indexes", None);
+        self.context.progress.phase("building indexes", None);
         let mut entries: Vec<&TableEntry> = self.manifest.tables.iter().collect();
         entries.retain(|entry| {
             let left_out = may_be_deferred(entry, false) || may_be_deferred(entry, true);
@@ -149,7 +149,7 @@ impl Load<'_> {
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.sum.rows));
         let connect = || connect(self.target, self.request);
         parallel::each(&entries, self.request.sessions, &connect, &|session, _, entry| {
-            if self.world.is_stopped() {
+            if self.context.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
             build(session, entry)

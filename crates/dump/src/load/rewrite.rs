@@ -70,7 +70,7 @@ pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
         let ascii = object.statements.iter().all(|text| text.is_ascii());
         let Some(set) = object.settings.character_set.as_mut() else { continue };
         if !ascii && !set.starts_with("utf8") {
-            lines.push(format!("{title}: character_set_client {set} becomes utf8mb4"));
+            lines.push(format!("{title}: character_set_client changed from {set} to utf8mb4"));
             *set = "utf8mb4".to_owned();
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn check(text: &[u8]) -> Result<bool, String> {
     if found == Some(blake3::hash(&text[..at]).to_hex().as_bytes()) {
         Ok(true)
     } else {
-        Err("its hash of itself, the BLAKE3 at its end, is not right: it was changed or damaged".to_owned())
+        Err("the BLAKE3 hash at its end does not match: it was changed or damaged".to_owned())
     }
 }
 

@@ -1,27 +1,27 @@
 //! Resumes a dump that was stopped: its complete tables are kept, all others are dumped in a new snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use disk::Disk;
-use server::Session;
 use server::definition::without_counter;
+use server::{Session, TableName};
 
 use super::DumpRequest;
 use crate::manifest::{self, Manifest, Source, TableEntry};
-use crate::{Error, World, journal};
+use crate::{Context, Error, journal};
 use progress::count;
 
 /// What a stopped dump has left.
-pub(super) struct Left {
+pub(super) struct StoppedDump {
     manifest: Manifest,
 }
 
 /// Checks that the folder contains a dump that can be resumed.
 pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let what = if disk.list(folder).is_err() {
-        "no such folder; leave --resume out"
+        "no such folder; omit --resume"
     } else if disk.stat(&folder.join(manifest::NAME)).is_ok() {
         "the dump in it is complete"
     } else {
@@ -32,20 +32,20 @@ pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> 
 
 /// Finds what a stopped dump left in the folder, which is locked for us; `None` when it had not written
 /// anything yet.
-pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error> {
+pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<StoppedDump>, Error> {
     check_folder(disk, folder)?;
     journal::set_aside(disk, folder)?;
-    Ok(journal::left(disk, folder)?.map(|manifest| Left { manifest }))
+    Ok(journal::left(disk, folder)?.map(|manifest| StoppedDump { manifest }))
 }
 
-impl Left {
-    /// Checks that the dump was begun on this server, with the format that this request asks for.
+impl StoppedDump {
+    /// Checks that the dump was started on this server, with the requested format.
     pub(super) fn check(&self, request: &DumpRequest, session: &Session) -> Result<(), Error> {
         let (begun, about) = (&self.manifest, &session.about);
         let Source { host, server_id, server_version, .. } = &begun.source;
         if (host, *server_id, server_version) != (&about.hostname, about.server_id, &about.version_text) {
             return Err(Error::Mismatch(format!(
-                "the stopped dump is of another server: {host}, {server_version}, server_id {server_id}"
+                "the stopped dump is from another server: {host}, {server_version}, server_id {server_id}"
             )));
         }
         if begun.version != manifest::VERSION {
@@ -57,7 +57,7 @@ impl Left {
         let form = Manifest::new(String::new(), begun.source.clone(), request.format, request.codec.0);
         if begun.data_extension != form.data_extension || begun.condition != request.conditions.all {
             return Err(Error::Mismatch(format!(
-                "the stopped dump has files of {}{}; go on with the same --format, --compress and --where",
+                "the stopped dump has files of {}{}; resume it with the same --format, --compress and --where",
                 begun.data_extension,
                 begun.condition.as_ref().map(|sql| format!(" and --where {sql:?}")).unwrap_or_default()
             )));
@@ -69,26 +69,28 @@ impl Left {
     /// of all others.
     pub(super) fn keep(
         self,
-        world: &World,
+        context: &Context,
         request: &DumpRequest,
         tables: &mut [TableEntry],
     ) -> Result<Manifest, Error> {
+        let mut by_name: BTreeMap<TableName, &mut TableEntry> =
+            tables.iter_mut().map(|entry| (entry.table.name.clone(), entry)).collect();
         let mut kept = 0;
         for old in &self.manifest.tables {
-            let new = tables.iter_mut().find(|entry| entry.table.name == old.table.name);
+            let new = by_name.remove(&old.table.name);
             match new.filter(|new| {
-                old.earlier.is_some() && is_same(old, new) && self.has_files(world, request, old)
+                old.earlier.is_some() && is_same(old, new) && self.has_files(context, request, old)
             }) {
                 Some(new) => {
                     (new.earlier, new.sum, new.chunks) = (old.earlier, old.sum, old.chunks.clone());
                     kept += 1;
                 }
-                None => clear(&*world.disk, &request.folder.join(&old.folder))?,
+                None => clear(&*context.disk, &request.folder.join(&old.folder))?,
             }
         }
-        self.clear_together(world, request, tables)?;
-        world.progress.note(&format!(
-            "going on with a stopped dump: {kept} of {} kept as they were, the rest is dumped in a new snapshot",
+        self.clear_together(context, request, tables)?;
+        context.progress.note(&format!(
+            "resuming a stopped dump: {kept} of {} kept, the rest is dumped in a new snapshot",
             count(tables.len(), "table")
         ));
         Ok(self.manifest)
@@ -97,7 +99,7 @@ impl Left {
     /// Removes shared files of small tables if none of their tables is kept.
     fn clear_together(
         &self,
-        world: &World,
+        context: &Context,
         request: &DumpRequest,
         tables: &[TableEntry],
     ) -> Result<(), Error> {
@@ -105,20 +107,20 @@ impl Left {
         let chunks = || tables.iter().flat_map(|entry| entry.chunks.iter().map(move |chunk| (entry, chunk)));
         let kept: BTreeSet<PathBuf> =
             chunks().map(|(entry, chunk)| self.manifest.path(&request.folder, entry, chunk)).collect();
-        for name in world.disk.list(&folder).unwrap_or_default() {
+        for name in context.disk.list(&folder).unwrap_or_default() {
             let path = folder.join(name);
             if !kept.contains(&path) {
-                world.disk.remove(&path).map_err(Error::file(&path))?;
+                context.disk.remove(&path).map_err(Error::file(&path))?;
             }
         }
         Ok(())
     }
 
     /// Whether all files of a table exist with their former lengths.
-    fn has_files(&self, world: &World, request: &DumpRequest, entry: &TableEntry) -> bool {
+    fn has_files(&self, context: &Context, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
             let file = self.manifest.data_file(&request.folder, entry, chunk);
-            world.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len))
+            context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len))
         })
     }
 }

@@ -6,7 +6,7 @@ use server::{Flavour, Session, TableName, error_code};
 use crate::Error;
 use crate::mapping::{self, Mapping};
 use crate::request::{FieldTarget, Request};
-use crate::survey::Found;
+use crate::survey::SurveyedTypes;
 use progress::Progress;
 
 /// The most columns of an InnoDB table: `REC_MAX_N_USER_FIELDS`, 1023 minus twice its own three.
@@ -53,7 +53,7 @@ pub(super) fn limits(session: Option<&Session>) -> Limits {
 pub(super) fn new_table(
     request: &Request,
     findings: &Findings,
-    found: &Found,
+    found: &SurveyedTypes,
     (limits, progress): (Limits, &dyn Progress),
 ) -> Result<(Create, Mapping), Error> {
     let names = rows::column_names(&findings.names, findings.columns);
@@ -74,13 +74,15 @@ pub(super) fn new_table(
             }
             FieldTarget::Skip => {}
             FieldTarget::Variable(name) => {
-                return Err(Error::Mismatch(format!("@{name} is used by no --set in a table that is made")));
+                return Err(Error::Mismatch(format!(
+                    "no --set uses @{name}, and the table is being created"
+                )));
             }
         }
     }
     if columns.len() > COLUMNS_MAX {
         return Err(Error::Mismatch(format!(
-            "the file has {} columns, and an InnoDB table holds at most {COLUMNS_MAX}; take some out first, for example with cut(1)",
+            "the file has {} columns, and an InnoDB table holds at most {COLUMNS_MAX}; remove some first, for example with cut(1)",
             columns.len()
         )));
     }

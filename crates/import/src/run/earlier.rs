@@ -2,16 +2,16 @@
 
 use server::{Session, TableName};
 
-use crate::job::{Job, Names, State, Way};
+use crate::job::{Job, LoadStrategy, Names, State};
 use crate::ledger::{FinishedChunks, Ledger};
 use crate::request::{OnDuplicate, Physical, Request};
-use crate::{Error, connect, relax, shadow};
+use crate::{Error, connect, durability, shadow};
 use progress::{Progress, count};
 
 /// Restores settings that a dead run left relaxed.
 pub(super) fn put_back_settings(session: &mut Session, progress: &dyn Progress) -> Result<(), Error> {
-    for line in relax::undo(session)?.lines {
-        progress.warn(&format!("an earlier run was killed before it put this back: {line}"));
+    for line in durability::undo(session)?.lines {
+        progress.warn(&format!("restored a setting that a killed run had changed: {line}"));
     }
     Ok(())
 }
@@ -32,7 +32,7 @@ pub(super) fn stop_elsewhere(session: &mut Session, names: &Names) -> Result<(),
         let ledger = TableName { schema, table };
         if ledger != names.ledger {
             return Err(Error::Target(format!(
-                "an import into {} was stopped, and its ledger is {ledger}: go on with it or throw it away with \
+                "an import into {} was stopped, and its ledger is {ledger}: continue or discard it with \
                  --work-database {} and --resume or --restart",
                 names.table, ledger.schema
             )));
@@ -68,7 +68,7 @@ pub(super) fn earlier(
     let Some((job, finished)) = ledger.read(session)? else {
         if request.resume {
             return Err(Error::Target(format!(
-                "no import into {} was stopped, so there is nothing to resume; leave --resume out to begin one",
+                "no import into {} was stopped, so there is nothing to resume; omit --resume to start one",
                 names.table
             )));
         }
@@ -78,7 +78,7 @@ pub(super) fn earlier(
         let other = request.on_duplicate != OnDuplicate::Error && request.on_duplicate != job.on_duplicate;
         if other {
             return Err(Error::Mismatch(format!(
-                "the stopped import was begun with --on-duplicate {}; resume it so",
+                "the stopped import was started with --on-duplicate {}; resume it with the same",
                 job.on_duplicate.word()
             )));
         }
@@ -87,7 +87,7 @@ pub(super) fn earlier(
                 request.meaning().into_iter().find(|(option, value)| begun.get(option) != Some(value));
             if let Some((option, _)) = other {
                 return Err(Error::Mismatch(format!(
-                    "the stopped import was begun {} {option}: resume it as it was begun, or begin anew with \
+                    "the stopped import was started {} {option}: resume it in the same way, or start over with \
                      --restart",
                     if begun.contains_key(&option) { "with another value of" } else { "without" }
                 )));
@@ -95,7 +95,7 @@ pub(super) fn earlier(
         }
         if request.physical == Physical::Only && job.filled.is_none() && job.state == State::Loading {
             return Err(Error::Mismatch(
-                "the stopped import sends its rows to the server; resume it without --physical, or begin anew with \
+                "the stopped import sends its rows to the server; resume it without --physical, or start over with \
                  --restart"
                     .to_owned(),
             ));
@@ -109,7 +109,7 @@ pub(super) fn earlier(
 /// Chunks that went straight into the table can't be taken back.
 pub(super) fn restartable(names: &Names, job: &Job, finished: &FinishedChunks) -> Result<(), Error> {
     let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
-    if job.way != Way::ByChunk || rows == 0 {
+    if job.strategy != LoadStrategy::ByChunk || rows == 0 {
         return Ok(());
     }
     Err(Error::Target(format!(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
-use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
+use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection};
 use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
@@ -184,8 +184,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 }
 
 /// The surroundings for dumps, loads and comparisons.
-pub(crate) fn world(report: &Report) -> anyhow::Result<World> {
-    Ok(World {
+pub(crate) fn world(report: &Report) -> anyhow::Result<dump::Context> {
+    Ok(dump::Context {
         disk: Arc::new(RealDisk),
         server: Arc::new(RealDisk),
         stop: stop_flag(report)?,

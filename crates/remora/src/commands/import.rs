@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use form::FormArgs;
 use import::source::Stdin;
-use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary, World};
+use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary};
 use progress::{Progress, count};
 use rows::{Habits, Hints, Json, Nulls};
 use serde_json::json;
@@ -210,7 +210,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     });
     let machine = arguments.run.machine.reach()?;
     let (connect, files) = (|| target.connect(), machine.files());
-    let world = World {
+    let world = import::Context {
         disk: &disk::RealDisk,
         server: &*files,
         connect: &connect,

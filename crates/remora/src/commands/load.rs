@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify, World};
+use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
 use progress::{Progress, count};
 use serde_json::json;
 use server::TableName;
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         physical: arguments.physical,
     };
     let machine = arguments.machine.reach()?;
-    let world = World { server: machine.files(), ..world(report)? };
+    let world = dump::Context { server: machine.files(), ..world(report)? };
     let summary = dump::load(&world, &target, &request)?;
     report.end();
     for line in &summary.omitted {

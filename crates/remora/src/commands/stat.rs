@@ -21,8 +21,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use failure::usage;
 use progress::Progress;
+use status::counter::sampler::SampleRequest;
 use status::counter::view::{self, VIEWS, View};
-use status::counter::watch::Wants;
 
 use self::feed::{Event, Feed, Times, watches};
 use self::list::Filter;
@@ -207,7 +207,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let wants = Wants { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
+    let wants = SampleRequest { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
     let watches = watches(&arguments.server, password.as_deref(), &words.servers, &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {

@@ -61,7 +61,7 @@ fn a_written_file_has_what_the_server_would_have_stored() {
                 .exits(1)
                 .says(&["can't be written", "MariaDB"]);
             place.untouched("t", 0);
-            place.import(&[&ids, "--into", "t", "--physical=auto"]).exits(0).says(&["go to the server"]);
+            place.import(&[&ids, "--into", "t", "--physical=auto"]).exits(0).says(&["sent to the server"]);
             assert_eq!(place.count("t"), 2);
             return;
         }
@@ -142,27 +142,31 @@ fn what_only_the_server_can_judge_goes_there_if_it_may() {
             |file: &str, more: &[&str]| place.import(&[&[file, "--into"], more, &["--physical"]].concat());
         // Each is told in one line, and nothing is changed.
         for (more, why) in [
-            (["t", "--append"].as_slice(), "not into a new one"),
-            (&["t", "--on-duplicate", "ignore"], "which keys are there"),
-            (&["t", "--max-rejects", "3"], "set aside"),
+            (["t", "--append"].as_slice(), "instead of replacing it"),
+            (&["t", "--on-duplicate", "ignore"], "which keys exist"),
+            (&["t", "--max-rejects", "3"], "can't be skipped"),
             (&["t", "--set", "n=@n+1"], "computes a column"),
             (&["t", "--sql-mode", "ALLOW_INVALID_DATES"], "--sql-mode"),
             (&["stamps", "--columns", "id,-,at", "--time-zone", "+02:00"], "TIMESTAMP"),
             (&["doc", "--columns", "id,-,body"], "character set"),
             (&["full", "--columns", "id,-,body"], "FULLTEXT"),
-            (&["child", "--columns", "id,t,-"], "not into a new one"),
-            (&["held", "--columns", "id,-,-"], "not of InnoDB"),
+            (&["child", "--columns", "id,t,-"], "instead of replacing it"),
+            (&["held", "--columns", "id,-,-"], "not an InnoDB table"),
             (&["pressed", "--columns", "id,-,-"], "PAGE_COMPRESSED"),
             (&["zipped", "--columns", "id,-,-"], "ROW_FORMAT=COMPRESSED"),
             (&["old", "--columns", "id,-,-"], "ROW_FORMAT=REDUNDANT"),
         ] {
-            only(&good, more).exits(1).says(&["the table's file can't be written", why, "--physical=auto"]);
+            only(&good, more).exits(1).says(&[
+                "the tablespace file can't be written",
+                why,
+                "--physical=auto",
+            ]);
             place.untouched(more[0], 0);
         }
         let auto = |file: &str, more: &[&str]| {
             place.import(&[&[file, "--into"], more, &["--physical=auto"]].concat())
         };
-        auto(&good, &["t", "--append"]).exits(0).says(&["the rows go to the server"]);
+        auto(&good, &["t", "--append"]).exits(0).says(&["the rows are sent to the server"]);
         assert_eq!(place.value("SELECT COUNT(*), SUM(n) FROM t"), "2|2");
         // The server reads this number; the file's writer does not guess.
         place.sql(&["DELETE FROM t"]);
@@ -171,13 +175,11 @@ fn what_only_the_server_can_judge_goes_there_if_it_may() {
         assert!(!told.err.contains("--max-rejects"), "it is refused here: {}", told.err);
         told.says(&["odd.csv:3: column n, value '1e2': not a whole number", "with --physical=auto"]);
         place.untouched("t", 0);
-        auto(&odd, &["t"]).exits(0).says(&["odd.csv:3: column n", "go to the server"]);
+        auto(&odd, &["t"]).exits(0).says(&["odd.csv:3: column n", "sent to the server"]);
         assert_eq!(place.value("SELECT COUNT(*), SUM(n) FROM t"), "2|102");
         // Words in an order that is only the server's.
         let words = place.file("words.csv", "id,n\nb,1\nA,2\nc,3\n");
-        only(&words, &["word"])
-            .exits(0)
-            .says(&["sorted by the server's weights first", "file was written directly"]);
+        only(&words, &["word"]).exits(0).says(&["first sorted by its weights", "file was written directly"]);
         assert_eq!(place.value("SELECT GROUP_CONCAT(id ORDER BY id) FROM word"), "A,b,c");
         let words = place.file("words.csv", "id,n\nb,2\nc,1\nB,3\n");
         place.sql(&["DELETE FROM word"]);
@@ -238,7 +240,7 @@ fn ascii_is_what_the_server_stores() {
             let file = place.file("one.csv", format!("id,a\n1,\"x{}\"\n", char::from(byte)));
             let ended = place.import(&[&[file.as_str()], &plain[..], &["--physical"]].concat());
             assert_eq!(ended.code, 1, "{set} {byte:02x}");
-            ended.says(&["converted by the server only"]);
+            ended.says(&["only the server can convert"]);
         }
     });
 }
@@ -291,7 +293,7 @@ fn an_import_that_sends_rows_is_not_resumed_by_a_file() {
         place.until_chunks(&mut running, 2);
         running.kill();
         run(["--resume", "--physical"]).exits(1).says(&["resume it without --physical"]);
-        run(["--resume", "--physical=auto"]).exits(0).says(&["going on after"]);
+        run(["--resume", "--physical=auto"]).exits(0).says(&["continuing after"]);
         assert_eq!(place.count("t"), 8999);
     });
 }
@@ -326,7 +328,7 @@ fn an_account_that_may_not_is_told_which_privilege_it_lacks() {
         let import = |more: &str| place.import_as(&account, &[&file, "--into", "t", more]);
         import("--physical").exits(10).says(&["GRANT RELOAD"]);
         place.untouched("t", 0);
-        import("--physical=auto").exits(0).says(&["the rows go to the server", "RELOAD"]);
+        import("--physical=auto").exits(0).says(&["the rows are sent to the server", "RELOAD"]);
         assert_eq!(place.count("t"), 2);
     });
 }

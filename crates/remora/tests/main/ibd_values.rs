@@ -37,7 +37,9 @@ fn values_that_the_server_makes_of_the_same_text_are_compared() {
         let column = "the server reads other values than those in the file: `v` in 1000";
         import(&unkeyed, "unkeyed", "--physical").exits(1).says(&[why, column]);
         assert_eq!(place.value("SELECT COUNT(*), MIN(id) FROM numbered"), "5000|1", "it is the old one");
-        import(&numbers, "numbered", "--physical=auto").exits(0).says(&["the rows go to the server", why]);
+        import(&numbers, "numbered", "--physical=auto")
+            .exits(0)
+            .says(&["the rows are sent to the server", why]);
         place.sql(&["SET GLOBAL init_connect = 'SET time_zone = \"+05:00\"'"]);
         import(&zoned, "zoned", "--physical").exits(1).says(&["the times are not in UTC"]);
         import(&zoned, "zoned", "--physical=auto").exits(0);
@@ -126,7 +128,7 @@ fn values_are_as_the_server_wants_them() {
         for zero in ["-0", "-0.0", "-.0e5", " -0"] {
             let file = place.file("f.csv", format!("id,f,d\n1,{zero},1\n"));
             let import = [file.as_str(), "--into", "f", "--replace", "--physical"];
-            place.import(&import).exits(1).says(&["a zero with a sign"]);
+            place.import(&import).exits(1).says(&["a signed zero"]);
         }
         // A BINARY is filled up with zeros.
         place.sql(&["CREATE TABLE b (id INT PRIMARY KEY, code BINARY(4))"]);
@@ -166,7 +168,7 @@ fn what_breaks_a_constraint_or_a_key_of_the_server_goes_there_to_be_named() {
         let import = |more: &[&str]| place.import(&[&[ratio.as_str(), "--into", "ratio"], more].concat());
         import(&["--physical"]).exits(1).says(&["can't tell of all rows whether they keep the constraint"]);
         place.untouched("ratio", 0);
-        import(&["--physical=auto"]).exits(1).says(&["the rows go to the server", "ratio.csv:3"]);
+        import(&["--physical=auto"]).exits(1).says(&["the rows are sent to the server", "ratio.csv:3"]);
         place.untouched("ratio", 0);
         let good = place.file("good.csv", "id,total,qty\n1,100,2\n2,5,1\n3,,\n");
         place.import(&[&good, "--into", "ratio", "--physical"]).exits(0);
@@ -176,13 +178,15 @@ fn what_breaks_a_constraint_or_a_key_of_the_server_goes_there_to_be_named() {
         let twice = place.file("twice.csv", "id,a\n1,1\n2,100\n");
         let import = |more: &[&str]| place.import(&[&[twice.as_str(), "--into", "twice"], more].concat());
         import(&["--physical"]).exits(1).says(&["the server can't build its keys"]);
-        import(&["--physical=auto"]).exits(1).says(&["the rows go to the server", "twice.csv:3"]);
+        import(&["--physical=auto"]).exits(1).says(&["the rows are sent to the server", "twice.csv:3"]);
         place.untouched("twice", 0);
         let mail = place.file("mail.csv", "id,email\n1,a@x\n2,A@x\n");
         let import = |more: &[&str]| place.import(&[&[mail.as_str(), "--into", "mail"], more].concat());
         import(&["--physical"]).exits(1).says(&["the server can't build its keys", "'a@x'"]);
         place.untouched("mail", 0);
-        import(&["--physical=auto", "--max-rejects", "10"]).exits(3).says(&["the rows go to the server"]);
+        import(&["--physical=auto", "--max-rejects", "10"])
+            .exits(3)
+            .says(&["the rows are sent to the server"]);
         assert_eq!((place.count("mail"), place.read("mail.csv.rejects").lines().count()), (1, 2));
     });
 }

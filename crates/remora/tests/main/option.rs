@@ -292,7 +292,7 @@ fn files_that_differ_in_spaces_line_ends_and_order_are_one() {
             place
                 .import(&[files.as_slice(), &["--into", table], create].concat())
                 .exits(0)
-                .says(&["other order", "\\r\\n"]);
+                .says(&["a different order", "\\r\\n"]);
             assert_eq!(place.rows(&format!("SELECT * FROM {table} ORDER BY id")), expected);
         }
         // A rejected row keeps the column order of its own file.

@@ -83,7 +83,7 @@ fn a_bad_row_in_a_quoted_file_is_named_by_its_first_line() {
 
 #[test]
 fn a_duplicate_key_is_named() {
-    let told = ["p.csv:4: Duplicate entry '1' for key", "--max-rejects N", "--on-duplicate says"];
+    let told = ["p.csv:4: Duplicate entry '1' for key", "--max-rejects N", "--on-duplicate decides"];
     refused("2,bob,17,\n1,eve,18,\n", &told);
 }
 

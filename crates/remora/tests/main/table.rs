@@ -227,7 +227,7 @@ fn indexes_built_afterwards_are_what_they_were() {
         let before = sorted(place);
         let ended =
             import(place, "a,id,b,c,d\n1,7,x,some words,d1\n2,8,y,other words,d2\n", &["--indexes", "after"]);
-        ended.exits(0).says(&["built when all rows are in"]);
+        ended.exits(0).says(&["built after all rows are loaded"]);
         assert_eq!(sorted(place), before);
         assert_eq!(place.rows("SELECT a FROM t WHERE MATCH (c) AGAINST ('other')"), ["2"]);
         assert_eq!(place.rows("SELECT a FROM t FORCE INDEX (by_b) WHERE b = 'y'"), ["2"]);

@@ -158,7 +158,7 @@ fn all_of_an_import_is_in_the_binary_log_or_nothing() {
             ("t", &["--replace", "--restart"]),
         ] {
             let import = [&[file.as_str(), "--into", table, "--no-binlog"], mode].concat();
-            place.import(&import).exits(0).says(&["nothing of this import goes into the binary log"]);
+            place.import(&import).exits(0).says(&["nothing of this import is written to the binary log"]);
             assert_eq!(position(), before, "{mode:?}");
             place.untouched(table, 3);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::moment::DateOrder;
+use crate::date_time::DateOrder;
 
 /// A type of MySQL and MariaDB, without NULL or NOT NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Classifies a single value.
 
-use crate::moment::{self, DateOrder};
+use crate::date_time::{self, DateOrder};
 
 /// The narrowest class of a value, with what its column must remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn negative(bytes: &[u8]) -> Value {
 
 /// Reads a number with a decimal comma, without its sign.
 fn comma(bytes: &[u8]) -> Value {
-    match moment::comma(bytes) {
+    match date_time::comma(bytes) {
         Some((whole, scale, thousands)) => Value::Comma { whole, scale, thousands },
         None => Value::Text,
     }
@@ -111,7 +111,7 @@ fn comma(bytes: &[u8]) -> Value {
 
 /// A date with the year at the end, or `otherwise`.
 fn local_date(bytes: &[u8], otherwise: Value) -> Value {
-    let Some(date) = moment::local(bytes) else { return otherwise };
+    let Some(date) = date_time::local(bytes) else { return otherwise };
     let (dmy, mdy) = (date.is(DateOrder::Dmy), date.is(DateOrder::Mdy));
     if !dmy && !mdy {
         return otherwise;
@@ -224,9 +224,9 @@ fn date_or_datetime(bytes: &[u8]) -> Value {
         [b' ' | b'T', time @ ..] => time,
         _ => return Value::Text,
     };
-    let (time, utc) = match moment::offset(time) {
-        // A moment that is outside the calendar in UTC is not one.
-        Some((minutes, _)) if minutes != 0 && moment::write_utc(bytes, &mut Vec::new()).is_none() => {
+    let (time, utc) = match date_time::offset(time) {
+        // A time that is outside the calendar in UTC is not valid.
+        Some((minutes, _)) if minutes != 0 && date_time::write_utc(bytes, &mut Vec::new()).is_none() => {
             return Value::Text;
         }
         Some((_, length)) => (&time[..time.len() - length], true),
@@ -249,7 +249,7 @@ fn is_date(bytes: &[u8]) -> bool {
         two_digits(&bytes[8..]),
     );
     let (Some(century), Some(rest), Some(month), Some(day)) = parts else { return false };
-    bytes[7] == b'-' && moment::is_day(century * 100 + rest, month, day)
+    bytes[7] == b'-' && date_time::is_day(century * 100 + rest, month, day)
 }
 
 /// `:MM:SS`.

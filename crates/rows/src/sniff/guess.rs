@@ -1,15 +1,15 @@
-//! Lists the guesses that the sample has not settled.
+//! Lists the guesses that the sample has not confirmed.
 
 use super::{Cell, Sample};
 use crate::backslash::Backslashes;
-use crate::{Dialect, Field, Guessed, fields};
+use crate::{Dialect, Field, GuessedOptions, fields};
 
 /// What the sample does not show: the rest of the file may still contradict it.
-pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, body: &[Vec<Cell>]) -> Guessed {
+pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, body: &[Vec<Cell>]) -> GuessedOptions {
     let malformed = || body.iter().flatten().any(|cell| cell.malformed);
     let null_escape = || dialect.escape_byte().is_some() && body.iter().flatten().any(|cell| cell.null);
     let in_use = || [Some(b'"'), dialect.quote].into_iter().flatten().any(|quote| occurs(sample, quote));
-    Guessed {
+    GuessedOptions {
         escape: !has_text_backslashes(sample, dialect),
         quote: !malformed() && dialect.quote.is_some(),
         quoted_lines: dialect.quote.is_some(),

@@ -7,7 +7,7 @@ use super::trial::DELIMITERS;
 use super::{Findings, Fit, Hints, RECORDS_MAX, UNDECIDED, header, read};
 use crate::infer::is_typed;
 use crate::json::{first_array, is_json_arrays, is_json_lines, json_keys};
-use crate::{Dialect, Format, Json, LineEnd, Loose, records};
+use crate::{Dialect, Format, Json, Lenient, LineEnd, records};
 
 /// Delimiters that also occur in many texts that they do not separate; best first.
 const RARE: [u8; 4] = [b'^', b'~', b':', b' '];
@@ -141,11 +141,11 @@ fn converted(format: &Format, lines: &[u8], hints: &Hints) -> Findings {
         ..hints.clone()
     };
     let (found, _) = read(&made, true, &said);
-    Findings { guessed: crate::Guessed::default(), nulls: crate::Nulls::default(), ..found }
+    Findings { guessed: crate::GuessedOptions::default(), nulls: crate::Nulls::default(), ..found }
 }
 
 /// The findings for a text from which this looseness was removed.
-fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fit) {
+fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Lenient) -> (Findings, Fit) {
     let mut said = hints.clone();
     // The delimiter, quote and escape that matter for the conversion are those found in the strict text.
     said.delimiter = loose.delimiter_byte().or(hints.delimiter);
@@ -155,9 +155,9 @@ fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fi
         escape: said.escape.unwrap_or(None),
         line_end: said.line_end.unwrap_or(LineEnd::Any),
     };
-    let tighten = |dialect: Dialect, loose: &Loose| {
+    let tighten = |dialect: Dialect, loose: &Lenient| {
         let mut made = Vec::new();
-        if let Some(mut translator) = Format::Loose(loose.clone()).translator(dialect, 0) {
+        if let Some(mut translator) = Format::Lenient(loose.clone()).translator(dialect, 0) {
             translator.translate(text, whole, &mut made).ok();
         }
         made
@@ -165,19 +165,19 @@ fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fi
     if said.delimiter.is_none() {
         said.delimiter = Some(read(text, whole, hints).0.dialect.delimiter);
     }
-    let unpadded = Loose { pad: None, ..loose.clone() };
+    let unpadded = Lenient { pad: None, ..loose.clone() };
     let mut dialect = guess(&said);
     let (mut found, mut fit) = read(&tighten(dialect, &unpadded), whole, &said);
     if loose.pad.is_some() {
         let widest = fit.table.rows.iter().map(Vec::len).max().unwrap_or(1);
         let columns = if found.header { found.names.len() } else { widest };
         dialect = Dialect { delimiter: said.delimiter.unwrap_or(b','), ..found.dialect };
-        let loose = Loose { pad: Some(columns), ..loose };
+        let loose = Lenient { pad: Some(columns), ..loose };
         (found, fit) = read(&tighten(dialect, &loose), whole, &said);
         found.columns = columns;
-        return (Findings { format: Format::Loose(loose), ..found }, fit);
+        return (Findings { format: Format::Lenient(loose), ..found }, fit);
     }
-    (Findings { format: Format::Loose(loose), ..found }, fit)
+    (Findings { format: Format::Lenient(loose), ..found }, fit)
 }
 
 /// The findings, or looser ones that fit better.
@@ -192,7 +192,7 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
                 continue;
             }
             let said = Hints { delimiter: Some(delimiter), quote: Some(Some(quote)), ..hints.clone() };
-            let loose = Loose { space_before_quote: true, ..Loose::default() };
+            let loose = Lenient { space_before_quote: true, ..Lenient::default() };
             let found = tight(text, whole, &said, loose);
             if found.1.score > best.1.score {
                 best = found;
@@ -208,7 +208,7 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
             })
         };
         let blanks = || {
-            let loose = Loose { blanks: true, ..Loose::default() };
+            let loose = Lenient { blanks: true, ..Lenient::default() };
             let runs = memmem::find(text, b"  ").is_some()
                 || text.starts_with(b" ")
                 || memmem::find(text, b"\n ").is_some();

@@ -1,7 +1,7 @@
 //! Text that is not strict becomes strict, however it arrives.
 
 use proptest::prelude::*;
-use rows::{Dialect, Format, Json, LineEnd, Loose};
+use rows::{Dialect, Format, Json, Lenient, LineEnd};
 
 use crate::text::{cut, cuts};
 
@@ -15,38 +15,38 @@ fn translated(format: &Format, dialect: Dialect, parts: &[&[u8]]) -> Result<Stri
     Ok(String::from_utf8(out).unwrap())
 }
 
-fn tight(loose: Loose, text: &str) -> String {
+fn tight(loose: Lenient, text: &str) -> String {
     let dialect = Dialect { line_end: LineEnd::Any, ..Dialect::CSV };
-    translated(&Format::Loose(loose), dialect, &[text.as_bytes()]).unwrap()
+    translated(&Format::Lenient(loose), dialect, &[text.as_bytes()]).unwrap()
 }
 
 #[test]
 fn delimiters_of_several_characters() {
-    let loose = || Loose { delimiter: Some("||".to_owned()), ..Loose::default() };
+    let loose = || Lenient { delimiter: Some("||".to_owned()), ..Lenient::default() };
     assert_eq!(tight(loose(), "a||b|c||\"d||e\"\n||x||\n"), "a\x1fb|c\x1f\"d||e\"\n\x1fx\x1f\n");
     assert_eq!(tight(loose(), "a|||b\n"), "a\x1f|b\n");
     // A doubled quote does not end what is quoted.
     assert_eq!(tight(loose(), "\"a\"\"||b\"||c\n"), "\"a\"\"||b\"\x1fc\n");
     let dialect = Dialect { line_end: LineEnd::Any, ..Dialect::CSV };
-    let bad = translated(&Format::Loose(loose()), dialect, &[b"a||b\nc||d\x1f\n"]);
+    let bad = translated(&Format::Lenient(loose()), dialect, &[b"a||b\nc||d\x1f\n"]);
     assert!(bad.unwrap_err().starts_with("line 2: "));
 }
 
 #[test]
 fn blanks_around_fields() {
-    let trim = || Loose { trim: true, ..Loose::default() };
+    let trim = || Lenient { trim: true, ..Lenient::default() };
     assert_eq!(tight(trim(), " a , \" b \" ,c d  \r\n\te,, f"), "a,\" b \",c d\r\ne,,f");
-    let before = || Loose { space_before_quote: true, ..Loose::default() };
+    let before = || Lenient { space_before_quote: true, ..Lenient::default() };
     assert_eq!(tight(before(), "1, \"Smith, J\" , x \n"), "1,\"Smith, J\", x \n");
-    let blanks = || Loose { blanks: true, ..Loose::default() };
+    let blanks = || Lenient { blanks: true, ..Lenient::default() };
     assert_eq!(tight(blanks(), "  1   2\t3  \n \"a  b\" c\n\n"), "1 2 3\n\"a  b\" c\n\n");
 }
 
 #[test]
 fn comments_and_short_rows() {
-    let comment = || Loose { comment: Some(b'#'), ..Loose::default() };
+    let comment = || Lenient { comment: Some(b'#'), ..Lenient::default() };
     assert_eq!(tight(comment(), "#x \"y\n1,#2\n\"a\n#b\",3\r\n#z\r\n4\n#"), "\n1,#2\n\"a\n#b\",3\r\n\r\n4\n");
-    let pad = || Loose { pad: Some(3), ..Loose::default() };
+    let pad = || Lenient { pad: Some(3), ..Lenient::default() };
     assert_eq!(
         tight(pad(), "1\n1,2\r\n1,2,3\n1,2,3,4\n\n\"a,b\"\n,\n9"),
         "1,,\n1,2,\r\n1,2,3\n1,2,3,4\n\n\"a,b\",,\n,,\n9,,"
@@ -153,7 +153,7 @@ fn arrays_on_lines() {
     assert_eq!(format.restore(&Dialect::LOAD_DATA, b"1\t\\N"), b"[\"1\", null]");
 }
 
-fn loose() -> impl Strategy<Value = Loose> {
+fn loose() -> impl Strategy<Value = Lenient> {
     let delimiter = proptest::option::of(prop_oneof![
         Just("||".to_owned()),
         Just(", ".to_owned()),
@@ -161,7 +161,7 @@ fn loose() -> impl Strategy<Value = Loose> {
     ]);
     let pad = proptest::option::of(1..5usize);
     (delimiter, any::<(bool, bool, bool, bool)>(), pad).prop_map(
-        |(delimiter, (blanks, trim, before, comment), pad)| Loose {
+        |(delimiter, (blanks, trim, before, comment), pad)| Lenient {
             blanks: blanks && delimiter.is_none(),
             delimiter,
             trim,
@@ -181,7 +181,7 @@ proptest! {
         escape: bool,
     ) {
         let dialect = Dialect { line_end: LineEnd::Any, escape: escape.then_some(b'\\'), ..Dialect::CSV };
-        let format = Format::Loose(loose);
+        let format = Format::Lenient(loose);
         let whole = translated(&format, dialect, &[text.as_bytes()]).unwrap();
         prop_assert_eq!(&translated(&format, dialect, &cut(text.as_bytes(), &cuts)).unwrap(), &whole);
         let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use rows::{DateOrder, Dialect, FieldRule, Nulls, Ragged, Rewriter, Texts, records};
+use rows::{DateOrder, Dialect, FieldRule, Nulls, Ragged, RecordValues, Rewriter, records};
 
 use crate::field::values;
 use crate::text::{dialect, strange_dialect, text};
@@ -76,7 +76,7 @@ proptest! {
         dialect in dialect(), nulls in nulls(), rules in rules(), text in text(), columns in 1..4usize,
     ) {
         let mut rewriter = Rewriter::new(dialect, nulls.clone(), rules.clone(), columns);
-        let (mut found, mut texts) = (rewriter.values(&text), Texts::new(columns));
+        let (mut found, mut texts) = (rewriter.values(&text), RecordValues::new(columns));
         let mut one_by_one = records(&dialect, &text);
         loop {
             let lines = (found.lines(), one_by_one.lines());

@@ -38,7 +38,7 @@ enum Content {
 #[derive(Clone, Copy, PartialEq)]
 enum Quoting {
     Needed,
-    Texts,
+    RecordValues,
     All,
 }
 
@@ -112,7 +112,7 @@ impl File {
         }
         let at = usize::try_from(random.below(columns.len() as u64)).unwrap();
         columns.swap(0, at);
-        let quoting = random.of(&[Quoting::Needed, Quoting::Texts, Quoting::All]);
+        let quoting = random.of(&[Quoting::Needed, Quoting::RecordValues, Quoting::All]);
         let dialect = Dialect { delimiter, quote, escape, line_end };
         let header = random.below(2) == 0;
         let mut file =
@@ -158,7 +158,7 @@ impl File {
         let is_text = !matches!(column, Content::Number | Content::Price | Content::Day | Content::Moment);
         let enclosed = quote.filter(|_| {
             self.quoting == Quoting::All
-                || is_text && self.quoting == Quoting::Texts
+                || is_text && self.quoting == Quoting::RecordValues
                 || text.as_bytes().iter().any(special)
         });
         self.quoted |= enclosed.is_some();

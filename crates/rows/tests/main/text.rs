@@ -1,4 +1,4 @@
-//! Texts and dialects for the tests.
+//! RecordValues and dialects for the tests.
 
 use proptest::prelude::*;
 use proptest::sample::select;

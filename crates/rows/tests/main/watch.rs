@@ -1,14 +1,14 @@
 //! The rest of a file contradicts what its beginning suggested.
 
 use proptest::prelude::*;
-use rows::{DoubtKind, Encoding, Findings, Hints, Watch, records, sniff};
+use rows::{ContradictionKind, DialectCheck, Encoding, Findings, Hints, records, sniff};
 
 use crate::text::{bytes, strange_dialect};
 
-fn look(head: &str, rest: &str, hints: &Hints) -> (Findings, Vec<DoubtKind>) {
+fn look(head: &str, rest: &str, hints: &Hints) -> (Findings, Vec<ContradictionKind>) {
     let found = sniff(head.as_bytes(), false, Encoding::Utf8, hints);
     let heading = records(&found.dialect, head.as_bytes()).next().filter(|_| found.header);
-    let watch = Watch::new(found.dialect, found.nulls.clone(), found.guessed, heading);
+    let watch = DialectCheck::new(found.dialect, found.nulls.clone(), found.guessed, heading);
     let watch = watch.with_texts((0..found.columns).collect());
     let own = &head[heading.map_or(0, <[u8]>::len)..];
     assert_eq!(watch.look(own.trim_start().as_bytes()), [], "{head:?} against itself");
@@ -16,7 +16,7 @@ fn look(head: &str, rest: &str, hints: &Hints) -> (Findings, Vec<DoubtKind>) {
     (found, kinds)
 }
 
-fn doubts(head: &str, rest: &str) -> Vec<DoubtKind> {
+fn doubts(head: &str, rest: &str) -> Vec<ContradictionKind> {
     look(head, rest, &Hints::default()).1
 }
 
@@ -39,27 +39,27 @@ fn a_file_that_goes_on_as_it_began_is_not_doubted() {
 #[test]
 fn what_speaks_against_a_guess_is_found() {
     for (head, rest, kind) in [
-        ("1\tx\n2\ty\n", "3\tz\n4\t\\N\n", DoubtKind::NullEscape),
-        ("1\tx\n2\ty\n", "3\tC:\\\\dir\n", DoubtKind::Escaped),
-        ("1,x\n2,y\n", "3,\"a \\\"b\\\"\"\n", DoubtKind::TextBehindQuote),
-        ("1\t\\\\\n2\ta\\\\b\n", "3\tC:\\Users\n", DoubtKind::NotEscaped),
-        ("1\ta\\\\b\n2\tNULL\n", "3\t\\N\n", DoubtKind::NullWord),
-        ("1,x\n2,y\n", "3,\"a\" b\n", DoubtKind::TextBehindQuote),
-        ("1,x\n2,y\n", "3,\"\"b\n", DoubtKind::TextBehindQuote),
-        ("1,x\n2,y\n", "3,\"\"\"a\" b\"\n", DoubtKind::TextBehindQuote),
-        ("1,x\n2,y\n", "3,\"\n4,\"a\" b\n", DoubtKind::LinesInQuotes),
-        ("a,b\n1,\"x \"y\" z\"\n2,\"q\"\n3,\"r\"\n", "4,\"x\n\"y z\"\n", DoubtKind::LinesInQuotes),
-        ("1,x\n2,y\n", "3,\"x\n4,\"Smith\"\n", DoubtKind::TextBehindQuote),
-        ("1,x\n2,y\n", "3,\"x\n4,y\n", DoubtKind::TextBehindQuote),
-        ("1,x\n2,y\n", "'3','a'\n", DoubtKind::OtherQuote),
-        ("1,x\n2,y\n", "3,a\rb\n", DoubtKind::LoneReturn),
-        ("1,x\n2,y\n", "3,a\r\n", DoubtKind::OtherLineEnd),
-        ("1,x\n2,y\n", "3,a\r", DoubtKind::OtherLineEnd),
-        ("1,x\r\n2,y\r\n", "3,a\n4,b\r\n", DoubtKind::OtherLineEnd),
-        ("1,x\r2,y\r", "3,a\n4,b\r", DoubtKind::OtherLineEnd),
-        ("1,x\n2,y\n", "3,NULL\n", DoubtKind::NullWord),
-        ("id,n\n1,NA\n2,7\n", "3,DE\n", DoubtKind::NoNullWord),
-        ("id,name\n1,Ann\n", "2,Bob\nid,name\n3,Cy\n", DoubtKind::HeaderAgain),
+        ("1\tx\n2\ty\n", "3\tz\n4\t\\N\n", ContradictionKind::NullEscape),
+        ("1\tx\n2\ty\n", "3\tC:\\\\dir\n", ContradictionKind::Escaped),
+        ("1,x\n2,y\n", "3,\"a \\\"b\\\"\"\n", ContradictionKind::TextBehindQuote),
+        ("1\t\\\\\n2\ta\\\\b\n", "3\tC:\\Users\n", ContradictionKind::NotEscaped),
+        ("1\ta\\\\b\n2\tNULL\n", "3\t\\N\n", ContradictionKind::NullWord),
+        ("1,x\n2,y\n", "3,\"a\" b\n", ContradictionKind::TextBehindQuote),
+        ("1,x\n2,y\n", "3,\"\"b\n", ContradictionKind::TextBehindQuote),
+        ("1,x\n2,y\n", "3,\"\"\"a\" b\"\n", ContradictionKind::TextBehindQuote),
+        ("1,x\n2,y\n", "3,\"\n4,\"a\" b\n", ContradictionKind::LinesInQuotes),
+        ("a,b\n1,\"x \"y\" z\"\n2,\"q\"\n3,\"r\"\n", "4,\"x\n\"y z\"\n", ContradictionKind::LinesInQuotes),
+        ("1,x\n2,y\n", "3,\"x\n4,\"Smith\"\n", ContradictionKind::TextBehindQuote),
+        ("1,x\n2,y\n", "3,\"x\n4,y\n", ContradictionKind::TextBehindQuote),
+        ("1,x\n2,y\n", "'3','a'\n", ContradictionKind::OtherQuote),
+        ("1,x\n2,y\n", "3,a\rb\n", ContradictionKind::LoneReturn),
+        ("1,x\n2,y\n", "3,a\r\n", ContradictionKind::OtherLineEnd),
+        ("1,x\n2,y\n", "3,a\r", ContradictionKind::OtherLineEnd),
+        ("1,x\r\n2,y\r\n", "3,a\n4,b\r\n", ContradictionKind::OtherLineEnd),
+        ("1,x\r2,y\r", "3,a\n4,b\r", ContradictionKind::OtherLineEnd),
+        ("1,x\n2,y\n", "3,NULL\n", ContradictionKind::NullWord),
+        ("id,n\n1,NA\n2,7\n", "3,DE\n", ContradictionKind::NoNullWord),
+        ("id,name\n1,Ann\n", "2,Bob\nid,name\n3,Cy\n", ContradictionKind::HeaderAgain),
     ] {
         assert!(doubts(head, rest).contains(&kind), "{head:?} {rest:?}: {:?}", doubts(head, rest));
     }
@@ -110,8 +110,8 @@ fn is_told(text: &str) -> bool {
         return true;
     }
     let mut guessed = found.guessed;
-    guessed.settle(DoubtKind::TextBehindQuote);
-    let watch = Watch::new(found.dialect, found.nulls, guessed, None);
+    guessed.settle(ContradictionKind::TextBehindQuote);
+    let watch = DialectCheck::new(found.dialect, found.nulls, guessed, None);
     let all: Vec<&[u8]> = records(&found.dialect, &strict).collect();
     let is_ragged = |record: &&[u8]| {
         let mut row = Vec::new();
@@ -160,7 +160,7 @@ proptest! {
         let hints = if said { Hints { delimiter: Some(dialect.delimiter), ..Hints::default() } } else { Hints::default() };
         let found = sniff(&head, false, Encoding::Utf8, &hints);
         let dialect = if said { dialect } else { found.dialect };
-        let watch = Watch::new(dialect, found.nulls, found.guessed, Some(&head));
+        let watch = DialectCheck::new(dialect, found.nulls, found.guessed, Some(&head));
         for doubt in watch.with_texts(vec![0, 1, 9]).look(&rest) {
             prop_assert!(doubt.offset <= rest.len());
             prop_assert!(rest[doubt.offset..].starts_with(&doubt.evidence));

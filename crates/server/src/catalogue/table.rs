@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Catalogue, Column, Depth, Kind, Object, OnProgress, Origin, Partition, Settings, Table, Wanted, cell,
-    has_column, list,
+    Catalogue, Column, Depth, Kind, KnownTables, Object, OnProgress, Origin, Partition, Settings, Table, Wanted,
+    cell, has_column, list,
 };
-use crate::{Error, Session, TableName};
+use crate::definition::primary_key;
+use crate::{Error, Flavour, Session, TableName, code};
 
 /// What `information_schema.TABLES` lists, beside tables and sequences.
 #[derive(Default)]
@@ -44,18 +45,25 @@ impl Tables {
 
 type Row = Vec<Option<String>>;
 
+/// How many tables are described before `information_schema` is asked about all of them in one statement. The
+/// server still has them open then.
+const GROUP: usize = 100;
+
 /// Reads everything that has rows or looks like it. Questions for which the server must open a table are
-/// asked for one table at a time, all of them in a row: when they are asked for all tables at once, it opens
-/// each table again for every question, which takes minutes for tens of thousands of tables.
+/// asked for a few tables at a time, all of them in a row: when they are asked for all tables at once, it
+/// opens each table again for every question, which takes minutes for tens of thousands of tables.
 pub(super) fn read(
     session: &mut Session,
     schemas: &BTreeSet<String>,
     wanted: &dyn Wanted,
-    (depth, on_progress): (Depth, OnProgress<'_>),
+    (depth, on_progress): (Depth<'_>, OnProgress<'_>),
     catalogue: &mut Catalogue,
 ) -> Result<TableList, Error> {
     let mut found = TableList { tables: listed(session, schemas, wanted)?, ..TableList::default() };
-    let mut columns = if depth == Depth::All { columns(session, &found.tables)? } else { BTreeMap::new() };
+    let mut columns = match depth {
+        Depth::All => columns(session, &found.tables)?,
+        Depth::Definitions(_) => BTreeMap::new(),
+    };
     let mut rows = Vec::new();
     for one in found.tables.conditions(session, "TABLE_SCHEMA", "TABLE_NAME") {
         rows.extend(session.strings(&format!(
@@ -64,6 +72,7 @@ pub(super) fn read(
         ))?);
     }
     rows.retain(|row| wanted.table(&text(row, 0), &text(row, 1)));
+    let mut bare = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         on_progress(at, rows.len());
         let name = name_of(row);
@@ -76,29 +85,161 @@ pub(super) fn read(
                 catalogue.objects.extend(made);
             }
             kind @ ("BASE TABLE" | "SYSTEM VERSIONED") => {
-                let table = Table {
-                    engine: text(row, 3),
-                    definition: String::new(),
-                    created: String::new(),
-                    rows: 0,
-                    bytes: 0,
-                    columns: columns.remove(&name).unwrap_or_default(),
-                    key: Vec::new(),
-                    key_name: String::new(),
-                    partitions: Vec::new(),
-                    versioned: kind == "SYSTEM VERSIONED",
-                    name,
-                };
-                let read =
-                    catalogue.one(session, (Kind::Table, &table.name.to_string()), &mut |session| {
-                        described(session, table.clone(), depth)
-                    })?;
-                catalogue.tables.extend(read);
+                let columns = columns.remove(&name).unwrap_or_default();
+                bare.push(undescribed((name, text(row, 3)), columns, kind == "SYSTEM VERSIONED"));
             }
             _ => {}
         }
+        if bare.len() >= GROUP || at + 1 == rows.len() {
+            describe(session, std::mem::take(&mut bare), depth, catalogue)?;
+        }
     }
     Ok(found)
+}
+
+/// A table of which only this is known.
+fn undescribed((name, engine): (TableName, String), columns: Vec<Column>, versioned: bool) -> Table {
+    Table {
+        name,
+        engine,
+        definition: String::new(),
+        created: String::new(),
+        rows: 0,
+        bytes: 0,
+        columns,
+        key: Vec::new(),
+        key_name: String::new(),
+        partitions: Vec::new(),
+        versioned,
+    }
+}
+
+/// Completes the descriptions of some tables and adds these to the catalogue.
+fn describe(
+    session: &mut Session,
+    mut tables: Vec<Table>,
+    depth: Depth<'_>,
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
+    if let Depth::Definitions(known) = depth {
+        let unchanged = unchanged(session, &tables, known)?;
+        for (mut table, definition) in tables.into_iter().zip(unchanged) {
+            let title = (Kind::Table, &*table.name.to_string());
+            let read = match definition {
+                Some(definition) => Some(definition),
+                None => catalogue.one(session, title, &mut |session| session.definition(&table.name))?,
+            };
+            catalogue.tables.extend(read.map(|definition| {
+                table.definition = definition;
+                table
+            }));
+        }
+        return Ok(());
+    }
+    let mut described = Vec::new();
+    for mut table in tables.drain(..) {
+        let title = (Kind::Table, &*table.name.to_string());
+        let read = catalogue.one(session, title, &mut |session| session.definition(&table.name))?;
+        described.extend(read.map(|definition| {
+            table.definition = definition;
+            table
+        }));
+    }
+    let names: Vec<&TableName> = described.iter().map(|table| &table.name).collect();
+    let statuses = statuses(session, &names)?;
+    for (mut table, status) in described.into_iter().zip(statuses) {
+        (table.created, table.rows, table.bytes) = (status.created, status.rows, status.bytes);
+        let title = (Kind::Table, &*table.name.to_string());
+        let read = catalogue.one(session, title, &mut |session| with_key(session, table.clone()))?;
+        catalogue.tables.extend(read);
+    }
+    Ok(())
+}
+
+/// The definitions of those tables that have not been altered since they were read before.
+fn unchanged(
+    session: &mut Session,
+    tables: &[Table],
+    known: &KnownTables<'_>,
+) -> Result<Vec<Option<String>>, Error> {
+    let places: Vec<usize> = (0..tables.len()).filter(|at| known.0.contains_key(&tables[*at].name)).collect();
+    let names: Vec<&TableName> = places.iter().map(|at| &tables[*at].name).collect();
+    let statuses = statuses(session, &names)?;
+    let mut definitions = vec![None; tables.len()];
+    for (at, status) in places.into_iter().zip(statuses) {
+        let before = known.0.get(&tables[at].name).filter(|before| before.created == status.created);
+        definitions[at] = before.map(|before| before.definition.clone());
+    }
+    Ok(definitions)
+}
+
+/// What `information_schema` says about a table.
+#[derive(Clone, Debug, Default)]
+pub struct TableStatus {
+    /// When it was last created or emptied; empty if the server does not know.
+    pub created: String,
+    /// Its next AUTO_INCREMENT value.
+    pub counter: Option<u64>,
+    /// Rows, estimated.
+    pub(super) rows: u64,
+    /// Bytes of data, estimated.
+    pub(super) bytes: u64,
+}
+
+/// Asks `information_schema` about some tables, in one statement. The status of a table that is gone, or that
+/// the server can't open, is empty.
+///
+/// # Errors
+/// Errors of the server that have nothing to do with a single table.
+pub fn statuses(session: &mut Session, tables: &[&TableName]) -> Result<Vec<TableStatus>, Error> {
+    let mut found = vec![TableStatus::default(); tables.len()];
+    if tables.is_empty() {
+        return Ok(found);
+    }
+    let one = |(at, name): (usize, &&TableName)| {
+        format!(
+            "SELECT {at}, CREATE_TIME, AUTO_INCREMENT, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES WHERE {}",
+            only(session, name)
+        )
+    };
+    let query: Vec<String> = tables.iter().enumerate().map(one).collect();
+    match session.strings(&query.join(" UNION ALL ")) {
+        Ok(rows) => {
+            for row in rows {
+                if let Some(status) = usize::try_from(number(&row, 0)).ok().and_then(|at| found.get_mut(at)) {
+                    *status = TableStatus {
+                        created: text(&row, 1),
+                        counter: row.get(2).cloned().flatten().and_then(|text| text.parse().ok()),
+                        rows: number(&row, 3),
+                        bytes: number(&row, 4),
+                    };
+                }
+            }
+        }
+        Err(Error::Sql { code, .. }) if !code::is_passing(code) => {
+            // One of them makes it fail. That one tells the reason when its rows are read.
+            if tables.len() > 1 {
+                for (status, name) in found.iter_mut().zip(tables) {
+                    *status = statuses(session, &[name])?.remove(0);
+                }
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(found)
+}
+
+/// The time before which a table must have been created for [`Table::created`] to tell of every later ALTER:
+/// the server knows that time in whole seconds. `None` where an ALTER may leave the time as it was.
+///
+/// # Errors
+/// Errors of the server.
+pub fn settled_before(session: &mut Session) -> Result<Option<String>, Error> {
+    // MariaDB's InnoDB gives the time of the definition's file, which every ALTER replaces.
+    if session.about.flavour != Flavour::MariaDb {
+        return Ok(None);
+    }
+    session.value("SELECT NOW() - INTERVAL 2 SECOND")
 }
 
 /// Lists the names of what is wanted, for which the server opens no table.
@@ -115,20 +256,12 @@ fn listed(session: &mut Session, schemas: &BTreeSet<String>, wanted: &dyn Wanted
     Ok(Tables { within, each: few.then_some(names) })
 }
 
-/// Completes the description of a table.
-fn described(session: &mut Session, mut table: Table, depth: Depth) -> Result<Table, Error> {
-    table.definition = session.definition(&table.name)?;
-    if depth == Depth::Definitions {
-        return Ok(table);
-    }
+/// Adds what is known of a table's key and partitions.
+fn with_key(session: &mut Session, mut table: Table) -> Result<Table, Error> {
     let one = only(session, &table.name);
-    let rows = session.strings(&format!(
-        "SELECT CREATE_TIME, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES WHERE {one}"
-    ))?;
-    let none = Vec::new();
-    let row = rows.first().unwrap_or(&none);
-    (table.created, table.rows, table.bytes) = (text(row, 0), number(row, 1), number(row, 2));
-    if ["PRIMARY KEY", "UNIQUE KEY"].iter().any(|word| table.definition.contains(word)) {
+    if let Some(columns) = primary_key(&table.definition).filter(|_| table.is_innodb()) {
+        (table.key_name, table.key) = ("PRIMARY".to_owned(), columns);
+    } else if ["PRIMARY KEY", "UNIQUE KEY"].iter().any(|word| table.definition.contains(word)) {
         (table.key_name, table.key) = key(session, &one)?.unwrap_or_default();
     }
     if table.definition.contains("PARTITION BY") {

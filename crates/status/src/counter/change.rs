@@ -6,20 +6,20 @@ use super::sample::{Begin, Name, Sample, Value};
 
 /// Why an interval has no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum Discontinuity {
     /// The later sample begins a new sequence.
     Begin(Begin),
     /// Somebody reset the counters (FLUSH STATUS): their values just before are unknown.
     Reset,
 }
 
-impl Mark {
+impl Discontinuity {
     /// Its name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Mark::Begin(begin) => begin.name(),
-            Mark::Reset => "reset",
+            Discontinuity::Begin(begin) => begin.name(),
+            Discontinuity::Reset => "reset",
         }
     }
 }
@@ -55,7 +55,7 @@ pub struct Interval<'a> {
     /// The time between them, in seconds; 0 when there is no earlier one.
     pub seconds: f64,
     /// Set when there are no changes.
-    pub mark: Option<Mark>,
+    pub mark: Option<Discontinuity>,
 }
 
 /// Whether a clock of the server went on from `then` to `now` while `seconds` passed on ours. The server
@@ -76,9 +76,9 @@ pub fn between<'a>(before: Option<&'a Sample>, now: &'a Sample) -> Interval<'a> 
     let before = before.filter(|_| now.begin.is_none());
     let seconds = before.map_or(0.0, |before| now.at.saturating_sub(before.at).as_secs_f64());
     let mark = match (now.begin, before) {
-        (Some(begin), _) => Some(Mark::Begin(begin)),
-        (None, None) => Some(Mark::Begin(Begin::First)),
-        (None, Some(before)) => has_reset(before, now).then_some(Mark::Reset),
+        (Some(begin), _) => Some(Discontinuity::Begin(begin)),
+        (None, None) => Some(Discontinuity::Begin(Begin::First)),
+        (None, Some(before)) => has_reset(before, now).then_some(Discontinuity::Reset),
     };
     Interval { before, now, seconds, mark }
 }
@@ -229,10 +229,10 @@ mod tests {
         let before = Sample::of(0, &[("Questions", "10")]);
         let mut now = Sample::of(1, &[("Questions", "12")]);
         let first = between(None, &now);
-        assert_eq!((first.mark, first.change("Questions")), (Some(Mark::Begin(Begin::First)), None));
+        assert_eq!((first.mark, first.change("Questions")), (Some(Discontinuity::Begin(Begin::First)), None));
         now.begin = Some(Begin::Restarted);
         let restarted = between(Some(&before), &now);
-        assert_eq!(restarted.mark.map(Mark::name), Some("restarted"));
+        assert_eq!(restarted.mark.map(Discontinuity::name), Some("restarted"));
         assert_eq!((restarted.seconds, restarted.change("Questions")), (0.0, None));
         assert!(restarted.earlier().is_none() && !restarted.row("Questions").unwrap().fell);
     }
@@ -244,7 +244,8 @@ mod tests {
             (sample.at, sample.took) = (Duration::from_secs_f64(seconds), Duration::from_secs_f64(took));
             sample
         };
-        let is_reset = |before: &Sample, now: &Sample| between(Some(before), now).mark == Some(Mark::Reset);
+        let is_reset =
+            |before: &Sample, now: &Sample| between(Some(before), now).mark == Some(Discontinuity::Reset);
         // Asked at 10 and answered at 14, in which time it stood still. Which of the two moments it took is
         // unknown.
         let (late, next) = (at(12.0, 4.0, "110"), at(15.0, 0.0, "115"));
@@ -262,8 +263,8 @@ mod tests {
             let mut now = Sample::of(0, &[("Uptime", &uptime), ("Uptime_since_flush_status", now)]);
             now.at = passed;
             let interval = between(Some(&before), &now);
-            assert_eq!(interval.earlier().is_none(), interval.mark == Some(Mark::Reset));
-            interval.mark.map(Mark::name) == Some("reset")
+            assert_eq!(interval.earlier().is_none(), interval.mark == Some(Discontinuity::Reset));
+            interval.mark.map(Discontinuity::name) == Some("reset")
         };
         let seconds = Duration::from_secs;
         assert!(!is_reset("10", "70", seconds(60)));

@@ -1,4 +1,4 @@
-//! What happened to replication between two samples.
+//! Replication events between two samples.
 
 use super::part::Replica;
 use super::sample::Sample;

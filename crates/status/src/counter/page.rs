@@ -2,7 +2,7 @@
 
 mod plot;
 
-use super::change::Mark;
+use super::change::Discontinuity;
 use super::sample::Begin;
 use super::series::{PLOTS, Series, Sum, column};
 use super::view::Shape;
@@ -114,12 +114,12 @@ fn happened(series: &Series) -> Vec<(i64, &str)> {
     all
 }
 
-fn meaning(mark: Mark) -> &'static str {
+fn meaning(mark: Discontinuity) -> &'static str {
     match mark {
-        Mark::Begin(Begin::First) => "another recording began",
-        Mark::Begin(Begin::Restarted) => "the server was restarted",
-        Mark::Begin(Begin::Reconnected) => "the connection broke",
-        Mark::Reset => "the counters were reset",
+        Discontinuity::Begin(Begin::First) => "another recording began",
+        Discontinuity::Begin(Begin::Restarted) => "the server was restarted",
+        Discontinuity::Begin(Begin::Reconnected) => "the connection broke",
+        Discontinuity::Reset => "the counters were reset",
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
         let mut series = Series {
             times: vec![1000, 3000],
             lines: vec![vec![vec![Some(1.0), Some(2.0)]], vec![vec![Some(0.0), None]]],
-            marks: vec![(2000, Mark::Begin(Begin::Restarted))],
+            marks: vec![(2000, Discontinuity::Begin(Begin::Restarted))],
             events: vec![(1500, "replication from <db1> is stopped".to_owned())],
             seconds: 4.0,
             sums: [
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn a_mark_has_words() {
         let marks = [
-            Mark::Begin(Begin::First),
-            Mark::Begin(Begin::Restarted),
-            Mark::Begin(Begin::Reconnected),
-            Mark::Reset,
+            Discontinuity::Begin(Begin::First),
+            Discontinuity::Begin(Begin::Restarted),
+            Discontinuity::Begin(Begin::Reconnected),
+            Discontinuity::Reset,
         ];
         let words = [
             "another recording began",

@@ -1,4 +1,4 @@
-//! The parts of a sample besides status variables.
+//! The parts of a sample other than status variables: replicas, queues, digests, processes.
 
 use std::collections::BTreeMap;
 

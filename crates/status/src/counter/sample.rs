@@ -1,4 +1,4 @@
-//! A server's status at one moment.
+//! A sample: a server's status at one time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl Begin {
     }
 }
 
-/// A server's status at one moment.
+/// A server's status at one time.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Its time on a monotonic clock: halfway between question and answer.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::change::{Interval, Mark};
+use super::change::{Discontinuity, Interval};
 use super::digest;
 use super::number::Number;
 use super::part::{Digest, Replica};
@@ -124,7 +124,7 @@ pub struct Series {
     pub(crate) times: Vec<i64>,
     /// The points of each plot and line; none where the value is unknown.
     pub(crate) lines: Vec<Vec<Vec<Option<f64>>>>,
-    pub(crate) marks: Vec<(i64, Mark)>,
+    pub(crate) marks: Vec<(i64, Discontinuity)>,
     /// What happened to replication.
     pub(crate) events: Vec<(i64, String)>,
     /// Seconds for which changes are known.

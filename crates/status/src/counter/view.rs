@@ -1,4 +1,4 @@
-//! The numbers that people look at, computed from several counters, by subject.
+//! Views: metrics computed from several counters, grouped by subject.
 
 mod formula;
 mod table;

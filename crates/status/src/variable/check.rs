@@ -9,7 +9,7 @@ use super::name::{is_list, is_named_switch, is_path};
 pub use super::option::is_read;
 use super::option::{Meaning, Prefix, resolve};
 use super::plugin::{Load, loads};
-use super::value::{switch, unit, words};
+use super::value_equality::{switch, unit, words};
 use super::{Argument, Snapshot, Variable, name};
 
 /// What happens to a line, worst first.
@@ -208,7 +208,7 @@ fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine, unknown: &[Load]) -> (Op
     }
 }
 
-/// What becomes of a line that only a plugin can know.
+/// The verdict on an option that only a plugin can define.
 fn depends(snapshot: &Snapshot, line: &OptionLine, unknown: &[Load], is_loose: bool) -> String {
     let loads = unknown.iter().filter(|load| load.may_have(&line.name));
     let loads = loads.map(|load| load.text.as_str()).collect::<Vec<_>>().join(" or ");

@@ -1,6 +1,6 @@
 //! The differences between two snapshots.
 
-use super::value::{are_equal_lists, words};
+use super::value_equality::{are_equal_lists, words};
 use super::{Snapshot, Variable, are_equal, is_administrative, is_list};
 
 /// How a variable differs.

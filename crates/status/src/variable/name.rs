@@ -1,4 +1,4 @@
-//! Facts that follow from the names of variables and versions.
+//! What is known from the names of variables and versions alone.
 
 /// The name in lower case with underscores.
 pub(crate) fn plain(name: &str) -> String {

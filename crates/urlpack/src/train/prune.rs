@@ -21,7 +21,7 @@ pub(crate) fn prune(tree: &Tree, smooth: &Smooth, within: &Chosen, price: Price)
     chosen.entry[tree.entries(0)].fill(true);
     chosen.node[tree.start()] = true;
     let tokens = tree.seen.iter().map(|seen| seen.count).collect();
-    let mut judge = Judge { tree, smooth, price, tokens, pairs: Vec::new() };
+    let mut judge = Pruner { tree, smooth, price, tokens, pairs: Vec::new() };
     for node in (1..tree.len()).rev() {
         if !within.node[node] {
             continue;
@@ -40,7 +40,7 @@ pub(crate) fn prune(tree: &Tree, smooth: &Smooth, within: &Chosen, price: Price)
 }
 
 /// Judges the nodes one by one, children before parents.
-struct Judge<'t> {
+struct Pruner<'t> {
     tree: &'t Tree,
     smooth: &'t Smooth,
     price: Price,
@@ -50,7 +50,7 @@ struct Judge<'t> {
     pairs: Vec<(usize, usize)>,
 }
 
-impl Judge<'_> {
+impl Pruner<'_> {
     /// Marks the entries of `node` that are worth having. Returns the bits that the node saves beyond its
     /// price.
     fn worth(&mut self, node: usize, chosen: &mut Chosen) -> f64 {

@@ -12,9 +12,9 @@ const NONE: u32 = u32::MAX;
 
 /// Every position in the training data, as the symbols before it (latest first) and the symbol that follows.
 #[derive(Debug, Default)]
-pub(crate) struct Places(Vec<u128>);
+pub(crate) struct Positions(Vec<u128>);
 
-impl Places {
+impl Positions {
     /// Adds the positions of one string.
     pub(crate) fn add(&mut self, line: &[u8]) {
         let top = BITS * ORDER_MAX;
@@ -50,7 +50,7 @@ impl Places {
 
 /// A symbol that was seen after a context, and how often.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct SymbolCount {
     pub(crate) symbol: Symbol,
     pub(crate) count: u32,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Tree {
     /// First entry of each node in `seen`, and the end of the last node's.
     pub(crate) entries: Vec<u32>,
     /// The entries, in symbol order within a node.
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<SymbolCount>,
 }
 
 /// A node whose children are not made yet.
@@ -84,7 +84,7 @@ struct Range {
 
 impl Tree {
     /// Builds the tree of all positions.
-    pub(crate) fn build(mut places: Places) -> Self {
+    pub(crate) fn build(mut places: Positions) -> Self {
         places.sort();
         let mut tree = Self {
             parent: vec![0],
@@ -143,7 +143,7 @@ impl Tree {
         }
     }
 
-    fn count(&mut self, places: &Places, range: &Range) {
+    fn count(&mut self, places: &Positions, range: &Range) {
         let mut counts = [0u32; 257];
         let mut symbols = Vec::with_capacity(8);
         for place in range.start..range.end {
@@ -154,11 +154,12 @@ impl Tree {
             counts[usize::from(symbol)] += 1;
         }
         symbols.sort_unstable();
-        self.seen.extend(symbols.iter().map(|&symbol| Seen { symbol, count: counts[usize::from(symbol)] }));
+        self.seen
+            .extend(symbols.iter().map(|&symbol| SymbolCount { symbol, count: counts[usize::from(symbol)] }));
         self.entries.push(number(self.seen.len()));
     }
 
-    fn split(&mut self, places: &Places, range: &Range, node: usize, deeper: &mut Vec<Range>) {
+    fn split(&mut self, places: &Positions, range: &Range, node: usize, deeper: &mut Vec<Range>) {
         // Nothing comes before the start.
         if node != 0 && self.oldest[node] == START {
             return;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use codec::Codec;
 use disk::{Disk, RealDisk};
-use dump::{Maker, Source};
+use dump::{DumpBuilder, Source};
 use failure::usage;
 use physical::{Table, TableFiles};
 use server::catalogue::{self, Kind, Object, Settings};
@@ -21,7 +21,7 @@ const CODEC: (Codec, u32) = (Codec::Zstd, 1);
 
 /// A dump that is being made.
 pub(super) struct Folder {
-    maker: Maker<'static>,
+    maker: DumpBuilder<'static>,
     /// The tables that are in it.
     tables: Vec<TableName>,
     objects: Vec<Object>,
@@ -111,7 +111,7 @@ impl Folder {
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())?;
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let maker = Maker::begin(&RealDisk, &arguments.output, (id, source, selection), CODEC)
+        let maker = DumpBuilder::begin(&RealDisk, &arguments.output, (id, source, selection), CODEC)
             .with_context(|| format!("-o {}", arguments.output.display()))?;
         Ok(Folder { maker, tables: Vec::new(), objects, omitted })
     }

@@ -1,7 +1,7 @@
 //! The options that say what the files look like.
 
 use clap::Args;
-use rows::{DateOrder, Encoding, LineEnd, Loose};
+use rows::{DateOrder, Encoding, Lenient, LineEnd};
 
 use super::word::{self, Delimiter, Maybe};
 
@@ -89,8 +89,8 @@ pub(super) struct FormArgs {
 }
 
 impl FormArgs {
-    pub(super) fn loose(&self) -> Loose {
-        Loose {
+    pub(super) fn loose(&self) -> Lenient {
+        Lenient {
             delimiter: match &self.delimiter {
                 Some(Delimiter::Text(text)) => Some(text.clone()),
                 _ => None,

@@ -205,7 +205,7 @@ fn dump_from(
     let server = instance::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
     instance::settle(&server, stop)?;
     let prepared = instance::connect(&server)?.strings("XA RECOVER")?.len();
-    let world = dump::World {
+    let world = dump::Context {
         disk: Arc::new(RealDisk),
         server: Arc::new(RealDisk),
         stop: Arc::clone(stop),

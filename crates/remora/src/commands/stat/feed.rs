@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use failure::usage;
 use server::{Error, Target};
 use status::counter::sample::Sample;
-use status::counter::watch::{Clock, Wants, Watch};
+use status::counter::sampler::{Clock, SampleRequest, Sampler};
 
 use crate::args::ServerArgs;
 
@@ -89,13 +89,13 @@ pub(crate) fn watches(
     server: &ServerArgs,
     password: Option<&str>,
     addresses: &[String],
-    wants: &Wants,
-) -> Result<Vec<(String, Watch)>> {
+    wants: &SampleRequest,
+) -> Result<Vec<(String, Sampler)>> {
     let all: Vec<ServerArgs> = match addresses {
         [] => vec![server.clone()],
         addresses => addresses.iter().map(|address| server.at(address)).collect(),
     };
-    let mut watches: Vec<(String, Watch)> = Vec::new();
+    let mut watches: Vec<(String, Sampler)> = Vec::new();
     for server in all {
         let target = server.target(password.map(str::to_owned))?;
         let name = name(&target);
@@ -103,7 +103,7 @@ pub(crate) fn watches(
             // Recordings and metrics identify servers by their names.
             return Err(usage(format!("{name} is given twice; name each server once")));
         }
-        watches.push((name, Watch::new(target, Box::new(Clocks::new()), wants.clone())));
+        watches.push((name, Sampler::new(target, Box::new(Clocks::new()), wants.clone())));
     }
     Ok(watches)
 }
@@ -118,7 +118,7 @@ fn name(target: &Target) -> String {
 
 impl Feed {
     /// Starts a thread for each server. No server is asked yet.
-    pub(crate) fn of(watches: Vec<(String, Watch)>) -> Feed {
+    pub(crate) fn of(watches: Vec<(String, Sampler)>) -> Feed {
         let (sender, events) = unbounded();
         let mut feed = Feed { names: Vec::new(), askers: Vec::new(), events, waiting: RefCell::default() };
         for (server, (name, mut watch)) in watches.into_iter().enumerate() {

@@ -13,7 +13,7 @@ use failure::usage;
 use progress::{Progress, pause};
 use status::counter::openmetrics::{self, Source};
 use status::counter::sample::Sample;
-use status::counter::watch::Watch;
+use status::counter::sampler::Sampler;
 
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
@@ -52,7 +52,7 @@ fn bind(address: &str) -> Result<TcpListener> {
 
 /// Answers requests until stopped.
 pub(crate) fn run(
-    watches: Vec<(String, Watch)>,
+    watches: Vec<(String, Sampler)>,
     address: &str,
     stop: &AtomicBool,
     report: &Report,
@@ -92,7 +92,7 @@ pub(crate) fn run(
 }
 
 /// Starts the thread of a server; it reports once when the server is down and once when it is back.
-fn asker(at: usize, name: String, mut watch: Watch, report: Report) -> Asker {
+fn asker(at: usize, name: String, mut watch: Sampler, report: Report) -> Asker {
     let (ask, asked) = bounded::<Sender<(usize, Option<Sample>)>>(1);
     std::thread::spawn(move || {
         let mut is_away = false;

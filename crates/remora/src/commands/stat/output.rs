@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use humanize::text;
 use progress::Progress;
-use status::counter::change::{Interval, Mark, between};
+use status::counter::change::{Discontinuity, Interval, between};
 use status::counter::event::events;
 use status::counter::sample::{Begin, Sample};
 
@@ -166,12 +166,16 @@ impl Follow {
 }
 
 /// What a mark means, for people.
-pub(crate) fn meaning(mark: Mark) -> &'static str {
+pub(crate) fn meaning(mark: Discontinuity) -> &'static str {
     match mark {
-        Mark::Begin(Begin::First) => "another recording began",
-        Mark::Begin(Begin::Restarted) => "the server was restarted; its counters began again at zero",
-        Mark::Begin(Begin::Reconnected) => "the connection broke and is back; the server kept running",
-        Mark::Reset => "somebody reset the counters (FLUSH STATUS)",
+        Discontinuity::Begin(Begin::First) => "another recording began",
+        Discontinuity::Begin(Begin::Restarted) => {
+            "the server was restarted; its counters began again at zero"
+        }
+        Discontinuity::Begin(Begin::Reconnected) => {
+            "the connection broke and is back; the server kept running"
+        }
+        Discontinuity::Reset => "somebody reset the counters (FLUSH STATUS)",
     }
 }
 

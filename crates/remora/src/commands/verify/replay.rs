@@ -139,7 +139,7 @@ impl Proof<'_> {
             let queues = count(queues.len() as u64, "queue");
             self.report.note(&format!("{queues} not compared: their rows are not in the binary log"));
         }
-        let world = dump::World {
+        let world = dump::Context {
             disk: Arc::new(RealDisk),
             server: Arc::new(RealDisk),
             stop: Arc::clone(self.stop),

@@ -19,10 +19,10 @@ const CHANGES: [(&str, i32, &str); 12] = [
     ("DROP TABLE d.b", 1, "`d`.`b`"),
     ("RENAME TABLE d.b TO d.c", 1, "`d`.`b`"),
     ("DROP TABLE d.b; CREATE TABLE d.b (id INT PRIMARY KEY, v INT) DEFAULT CHARSET latin1", 1, "`d`.`b`"),
-    ("CREATE TABLE d.new (id INT PRIMARY KEY)", 3, "`d`.`new`: made while"),
+    ("CREATE TABLE d.new (id INT PRIMARY KEY)", 3, "`d`.`new`: created while"),
     ("CREATE OR REPLACE VIEW d.w AS SELECT v FROM d.b", 3, "`d`.`w`: changed while"),
     ("DROP PROCEDURE d.f", 3, "`d`.`f`: dropped"),
-    ("CREATE TRIGGER d.tr BEFORE INSERT ON d.b FOR EACH ROW SET NEW.v = 1", 3, "`d`.`tr`: made while"),
+    ("CREATE TRIGGER d.tr BEFORE INSERT ON d.b FOR EACH ROW SET NEW.v = 1", 3, "`d`.`tr`: created while"),
 ];
 
 /// Runs a test where DDL is noticed. Before MySQL 8, DDL is not noticed and has to wait.
@@ -72,6 +72,63 @@ fn comes_back(pair: &Pair, dump: &str) {
     let cell = |text: &str| Some(text.as_bytes().to_vec());
     assert_eq!(first, [[cell("1"), cell("1")], [cell("2"), cell("2")]], "{dump}");
     target.execute("DROP DATABASE d").unwrap();
+}
+
+/// Waits until the time at which the tables were made is one that shows later DDL: the server knows it in whole
+/// seconds.
+pub(super) fn until_settled(pair: &Pair) {
+    let settled = "SELECT MAX(CREATE_TIME) < NOW() - INTERVAL 3 SECOND FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
+    let mut source = pair.source();
+    crate::support::until("tables are some seconds old", || {
+        source.value(settled).unwrap().as_deref() == Some("1")
+    });
+}
+
+/// Of tables that are some seconds old, only the time of creation is compared. It shows every ALTER, also those
+/// that leave the rows as they are.
+#[test]
+fn ddl_on_older_tables_is_named() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut gate = Gate::close(&pair);
+    let tables = ["added", "renamed", "commented", "indexed", "same"];
+    for table in tables {
+        gate.run(&[
+            &format!("CREATE TABLE d.{table} (id INT PRIMARY KEY, v INT, n INT AUTO_INCREMENT, KEY (n))"),
+            &format!("INSERT INTO d.{table} VALUES (1, 1, 1), (2, 2, 2)"),
+        ]);
+    }
+    // It is read first.
+    gate.run(&[
+        "CREATE TABLE d.large LIKE d.t",
+        "INSERT INTO d.large SELECT -id, v FROM d.t",
+        "INSERT INTO d.large SELECT id - 10000, v FROM d.large",
+        "ANALYZE TABLE d.large",
+    ]);
+    until_settled(&pair);
+    let dump = gate.reached_by(&pair, "d.dump");
+    gate.run(&[
+        "ALTER TABLE d.added ADD COLUMN w INT DEFAULT 5",
+        "ALTER TABLE d.renamed CHANGE v w INT",
+        "ALTER TABLE d.commented COMMENT = 'new'",
+        "ALTER TABLE d.indexed ADD KEY (v)",
+        "INSERT INTO d.same VALUES (3, 3, 100)",
+        "ALTER TABLE d.large COMMENT = 'new'",
+    ]);
+    gate.open();
+    let ended = dump.end().exits(3);
+    for table in &tables[..4] {
+        assert!(ended.err.contains(&format!("`d`.`{table}` was altered")), "{table}: {}", ended.err);
+    }
+    assert!(!ended.err.contains("`d`.`same`"), "{}", ended.err);
+    assert!(ended.err.contains("table `d`.`large`: altered after it was dumped"), "{}", ended.err);
+    pair.load(&["d.dump"]).exits(0);
+    let mut target = pair.target();
+    let of = |table: &str| target.definition(&format!("d.{table}").parse().unwrap()).unwrap();
+    let made = tables.map(of);
+    assert!(made[0].contains("`w`") && made[1].contains("`w`") && made[2].contains("'new'"), "{made:?}");
+    assert!(made[3].contains("KEY `v`"), "{made:?}");
+    // The counter goes on behind the rows of the snapshot.
+    assert!(made[4].contains("AUTO_INCREMENT=3"), "{made:?}");
 }
 
 /// While chunks of a table wait to be read, nobody holds a lock on it.

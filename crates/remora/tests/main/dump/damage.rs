@@ -63,7 +63,7 @@ fn damage_is_found_before_it_is_kept() {
     let unsealed = format!("{}\n}}", manifest.rsplit_once(",\n  \"blake3\"").unwrap().0);
     for changed in [manifest.replacen("int(11)", "int(10)", 1), unsealed] {
         std::fs::write(pair.path("good/manifest.json"), changed).unwrap();
-        pair.load(&["good"]).exits(4).says(&["manifest.json", "hash of itself"]);
+        pair.load(&["good"]).exits(4).says(&["manifest.json", "hash at its end"]);
     }
     std::fs::write(pair.path("good/manifest.json"), &manifest[..manifest.len() / 2]).unwrap();
     pair.load(&["good"]).exits(4).says(&["manifest.json"]);

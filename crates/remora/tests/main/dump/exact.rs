@@ -334,7 +334,14 @@ fn members_without_a_name_are_seen() {
     let mut decoder = codec::decoder(Box::new(std::io::Cursor::new(text))).unwrap().1;
     std::io::Read::read_to_string(&mut decoder, &mut lines).unwrap();
     assert_eq!(lines, "1\ta\ta\n2\t#3\t#4\n3\tb\ta,b\n");
-    pair.load(&["odd"]).exits(4).says(&["`d`.`t`", "other values"]);
+    // What the server warns about counts only where the rows differ, or are not compared.
+    let truncated = ["table `d`.`t`, chunk 0: ", "Data truncated"];
+    let ended = pair.load(&["named"]).exits(0);
+    assert!(!ended.err.contains("warning"), "{}", ended.err);
+    pair.target().execute("DROP DATABASE d").unwrap();
+    pair.load(&["named", "--no-verify"]).exits(0).says(&truncated);
+    pair.target().execute("DROP DATABASE d").unwrap();
+    pair.load(&["odd"]).exits(4).says(&["`d`.`t`", "other values"]).says(&truncated);
 }
 
 /// A change, the way back (none for the last one), and what is said of it.

@@ -79,7 +79,7 @@ fn large_tables_are_loaded_by_their_files_several_at_once() {
         let loaded = running.end().exits(0);
         if !is_written {
             assert!(
-                loaded.err.contains("all rows go to the server: files are written for MariaDB"),
+                loaded.err.contains("all rows are sent to the server: files are written for MariaDB"),
                 "{}",
                 loaded.err
             );
@@ -146,7 +146,7 @@ fn a_table_whose_file_was_begun_is_emptied_even_when_no_more_files_are_written()
     let rows = pair.source().value(&count).unwrap().unwrap();
     target.execute(&format!("INSERT INTO far.{table} (a) SELECT -seq FROM far.seq_1_to_{rows}")).unwrap();
     let loaded = pair.load(&["far.dump", "--resume", "--physical"]).exits(0);
-    loaded.says(&["all rows go to the server", "binary log"]);
+    loaded.says(&["all rows are sent to the server", "binary log"]);
     assert_equal(&pair, "far");
 }
 
@@ -163,7 +163,7 @@ fn rows_that_others_write_to_a_table_while_its_file_is_made_stay_alone() {
         let mut target = pair.target();
         target.execute("INSERT INTO far.plain (a) VALUES (-1)").unwrap();
         let ended = running.end().exits(1).says(&["somebody has written to `far`.`plain` meanwhile"]);
-        assert!(!ended.err.contains("go to the server"), "{}", ended.err);
+        assert!(!ended.err.contains("sent to the server"), "{}", ended.err);
         let resume = [load.as_slice(), &["--resume"]].concat();
         pair.load(&resume).exits(1).says(&["`far`.`plain` has 1 row,"]);
         assert_eq!(target.value("SELECT GROUP_CONCAT(a) FROM far.plain").unwrap().as_deref(), Some("-1"));
@@ -214,7 +214,7 @@ fn a_row_in_the_file_that_is_not_the_dumps_is_noticed() {
         std::fs::write(&path, seal(&manifest)).unwrap();
         let ended = pair.load(&["plain.dump", "--physical", "--only", "far.plain"]).exits(4);
         let ended = ended.says(&["table `far`.`plain` has other values, chunk 0"]);
-        assert!(!ended.err.contains("go to the server"), "{}", ended.err);
+        assert!(!ended.err.contains("sent to the server"), "{}", ended.err);
     });
 }
 

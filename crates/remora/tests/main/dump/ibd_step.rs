@@ -121,7 +121,7 @@ fn whoever_is_killed_at_whichever_step_the_table_is_empty_or_whole_and_the_next_
                 if ended.code != 0 {
                     // It was over, but for its last word.
                     assert!(
-                        found == Some(ROWS) && ended.err.contains("no load of this dump was stopped"),
+                        found == Some(ROWS) && ended.err.contains("no stopped load of this dump"),
                         "{}",
                         ended.err
                     );

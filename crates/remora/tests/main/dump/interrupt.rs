@@ -122,11 +122,11 @@ fn a_load_that_is_resumed_in_part_is_not_over() {
     pair.dump(&["keys", "other", "-o", "both.dump", "--chunk", "64K"]).exits(0);
     halfway(&pair, "both.dump", 3).kill();
     let rest = pair.load(&["both.dump", "--resume", "--only", "other.t"]).exits(3);
-    rest.says(&["is not complete without table `keys`.", "view `other`.`v`", "--resume goes on"]);
+    rest.says(&["is incomplete without table `keys`.", "view `other`.`v`", "--resume continues"]);
     let rest = pair.load(&["both.dump", "--resume", "--only", "keys"]).exits(3);
     rest.says(&["is not complete without view `other`.`v`: --resume"]);
     pair.load(&["both.dump", "--resume"]).exits(0);
     assert_equal(&pair, "keys");
     assert_equal(&pair, "other");
-    pair.load(&["both.dump", "--resume"]).exits(1).says(&["no load of this dump was stopped"]);
+    pair.load(&["both.dump", "--resume"]).exits(1).says(&["no stopped load of this dump"]);
 }

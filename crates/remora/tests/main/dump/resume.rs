@@ -60,7 +60,7 @@ fn a_killed_dump_is_none_and_goes_on() {
             resume = true;
         }
         if !pair.path("keys.dump/manifest.json").exists() {
-            pair.dump(&arguments).exits(1).says(&["there already", "--resume"]);
+            pair.dump(&arguments).exits(1).says(&["already exists", "--resume"]);
             pair.dump(&[&arguments[..], &["--resume"]].concat()).exits(0);
         }
         pair.dump(&[&arguments[..], &["--resume"]].concat()).exits(1).says(&["complete"]);

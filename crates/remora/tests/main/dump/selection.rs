@@ -35,7 +35,7 @@ fn one_table_comes_with_what_is_its_own() {
     assert_eq!(pair.target().value(definer).unwrap().as_deref(), Some("root@localhost"));
     // A pattern that matches nothing is an error, and so is a folder that exists.
     pair.dump(&["d.nothing", "-o", "other"]).exits(1).says(&["d.nothing"]);
-    pair.dump(&["d", "-o", "all"]).exits(1).says(&["all", "there already"]);
+    pair.dump(&["d", "-o", "all"]).exits(1).says(&["all", "already exists"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use sandbox::Product;
 
+use super::change::until_settled;
 use super::{Pair, assert_equal};
 use crate::support::{Ended, remora};
 
@@ -55,4 +56,35 @@ fn rows_and_tables_of_any_size_go_through_little_memory() {
     // only.
     assert_eq!(bulk(&pair), before);
     assert_equal(&pair, "d");
+}
+
+/// With tens of thousands of small tables, statements take most of the time of a dump.
+#[test]
+fn a_small_table_costs_three_statements() {
+    const TABLES: u64 = 200;
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut source = pair.source();
+    source.execute("CREATE DATABASE d").unwrap();
+    for at in 0..TABLES {
+        let table =
+            format!("CREATE TABLE d.t{at} (id INT PRIMARY KEY AUTO_INCREMENT, v INT, UNIQUE KEY (v))");
+        source.execute(&table).unwrap();
+    }
+    until_settled(&pair);
+    let names = ["Com_show_create_table", "Com_select", "Com_rollback_to_savepoint", "Questions"];
+    let mut counts = || {
+        names.map(|name| -> u64 {
+            let rows = source.strings(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
+            rows[0][1].clone().unwrap().parse().unwrap()
+        })
+    };
+    let before = counts();
+    pair.dump(&["d", "-o", "d.dump"]).exits(0);
+    let after = counts();
+    let asked: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+    // The dump itself needs some, whatever is dumped.
+    for (name, asked, each) in [(names[0], asked[0], 1), (names[1], asked[1], 1), (names[2], asked[2], 1)] {
+        assert!(asked <= each * TABLES + 60, "{name}: {asked}");
+    }
+    assert!(asked[3] <= 3 * TABLES + 160, "{}: {}", names[3], asked[3]);
 }

@@ -22,8 +22,8 @@ const TESTS: [&str; 21] = [
     include_str!("snapshot.rs"),
     include_str!("unreadable.rs"),
     include_str!("../../../../dump/src/hash.rs"),
-    include_str!("../../../../dump/src/line.rs"),
-    include_str!("../../../../dump/src/name.rs"),
+    include_str!("../../../../dump/src/canonical.rs"),
+    include_str!("../../../../dump/src/folder_name.rs"),
     include_str!("../../../../dump/src/load/rewrite.rs"),
 ];
 

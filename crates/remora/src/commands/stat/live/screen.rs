@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use status::counter::change::{Interval, Mark, between};
+use status::counter::change::{Discontinuity, Interval, between};
 use status::counter::digest::by_time;
 use status::counter::event::events;
 use status::counter::kind::Kind;
@@ -135,7 +135,7 @@ impl Screen {
         server.is_away = false;
         let last = server.last.take();
         let interval = between(last.as_ref(), &sample);
-        if let Some(mark) = interval.mark.filter(|mark| *mark != Mark::Begin(Begin::First)) {
+        if let Some(mark) = interval.mark.filter(|mark| *mark != Discontinuity::Begin(Begin::First)) {
             server.notes.push_front(format!("{} {}", clock(&sample), meaning(mark)));
             server.since = None;
         }

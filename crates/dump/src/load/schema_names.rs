@@ -1,0 +1,94 @@
+//! Rewrites a definition to use other databases than the dump's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use server::definition::closing;
+use server::quote_name;
+
+/// Replaces the names of databases in a text. Names joined by dots are looked at as one chain: of three names
+/// the first is a database; of two it is a database unless they are a column after a table, or after an
+/// alias, that has the name of a database. A name may be found in a string or a comment too, but then the
+/// server understands the text just the same.
+pub(super) fn moved(
+    text: &str,
+    schemas: &BTreeMap<String, String>,
+    names: &BTreeSet<(String, String)>,
+) -> String {
+    let chains = chains(text);
+    // A name that stands alone, or after a database, may be a table or an alias.
+    let tables: BTreeSet<&str> = chains
+        .iter()
+        .filter_map(|chain| if chain.names.len() == 1 { chain.names.first() } else { chain.names.get(1) })
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for chain in &chains {
+        let [(at, first), rest @ ..] = chain.names.as_slice() else { continue };
+        let (Some(own), Some((_, second))) = (schemas.get(first), rest.first()) else { continue };
+        let is_database = rest.len() > 1
+            || !tables.contains(first.as_str())
+            || names.contains(&(first.clone(), second.clone()));
+        if is_database {
+            out.push_str(&text[done..*at]);
+            out.push_str(&quote_name(own));
+            done = at + quote_name(first).len();
+        }
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+/// Names in backquotes, joined by dots: the offset and the text of each.
+struct NameChain {
+    names: Vec<(usize, String)>,
+}
+
+fn chains(text: &str) -> Vec<NameChain> {
+    let mut found: Vec<NameChain> = Vec::new();
+    let (mut at, mut joined) = (0, false);
+    while let Some(start) = text[at..].find('`').map(|start| at + start) {
+        let end = start + closing(&text[start..], '`');
+        // A name without an end is not a name, and no database is called that.
+        let name = text.get(start + 1..end.saturating_sub(1)).unwrap_or_default().replace("``", "`");
+        match found.last_mut().filter(|_| joined && start == at) {
+            Some(chain) => chain.names.push((start, name)),
+            None => found.push(NameChain { names: vec![(start, name)] }),
+        }
+        joined = text[end..].starts_with('.');
+        at = end + usize::from(joined);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_may_be_called_like_its_database() {
+        let schemas =
+            BTreeMap::from([("shop".to_owned(), "T0".to_owned()), ("b`".to_owned(), "T1".to_owned())]);
+        let names =
+            BTreeSet::from([("shop", "shop"), ("shop", "v"), ("shop", "f"), ("shop", "o"), ("b`", "t")])
+                .into_iter()
+                .map(|(schema, name)| (schema.to_owned(), name.to_owned()))
+                .collect();
+        for (text, expected) in [
+            (
+                "VIEW `shop`.`v` AS select `shop`.`shop`.`id` AS `id` from `shop`.`shop`",
+                "VIEW `T0`.`v` AS select `T0`.`shop`.`id` AS `id` from `T0`.`shop`",
+            ),
+            (
+                "select `shop`.`id` AS `id`,`shop`.`f`(1) from `shop`.`shop`",
+                "select `shop`.`id` AS `id`,`T0`.`f`(1) from `T0`.`shop`",
+            ),
+            ("select `shop`.`x` from `b```.`t` `shop`", "select `shop`.`x` from `T1`.`t` `shop`"),
+            ("select 1 from `shop`.`left_out`", "select 1 from `T0`.`left_out`"),
+            ("CREATE TABLE `t` (`a` int) -- no `", "CREATE TABLE `t` (`a` int) -- no `"),
+            ("from (`shop`.`o` join `other`.`o`)", "from (`T0`.`o` join `other`.`o`)"),
+        ] {
+            assert_eq!(moved(text, &schemas, &names), expected);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Compares tables whose rows were read with the catalogue of the beginning.
+
+use std::sync::PoisonError;
+
+use server::Session;
+use server::catalogue::{Table, TableStatus, statuses};
+use server::definition::{counted, counter, without_counter};
+
+use super::shared::Shared;
+use crate::journal::Step;
+use crate::manifest::Chunk;
+use crate::{Error, plan};
+
+/// How many tables are checked by one statement.
+const TABLES_PER_CHECK: usize = 50;
+
+impl Shared<'_> {
+    /// Records a chunk. After a table's last chunk, checks that the table is still the one in the catalogue.
+    pub(super) fn chunk_done(
+        &self,
+        session: &mut Session,
+        at: usize,
+        chunk: Option<Chunk>,
+    ) -> Result<(), Error> {
+        if self.add_chunk(at, chunk)? { self.check(session, &[at]).remove(0) } else { Ok(()) }
+    }
+
+    /// Records a chunk. Returns whether it was the table's last one.
+    pub(super) fn add_chunk(&self, at: usize, chunk: Option<Chunk>) -> Result<bool, Error> {
+        if let Some(chunk) = &chunk {
+            self.job.journal.add(&Step::Chunk(at, chunk.clone()))?;
+        }
+        let mut state = self.state(at);
+        state.open -= usize::from(chunk.is_some());
+        state.chunks.extend(chunk);
+        Ok(state.planned && state.open == 0)
+    }
+
+    /// Checks tables that were read completely, and continues without those that were altered.
+    pub(super) fn check_tables(&self, session: &mut Session, tables: &[usize]) -> Result<(), Error> {
+        for some in tables.chunks(TABLES_PER_CHECK) {
+            for (at, checked) in some.iter().zip(self.check(session, some)) {
+                self.survive(*at, checked)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that tables are still those in the catalogue. There is a result for each table.
+    fn check(&self, session: &mut Session, tables: &[usize]) -> Vec<Result<(), Error>> {
+        let names: Vec<_> = tables.iter().map(|at| &self.manifest.tables[*at].table.name).collect();
+        let read = statuses(session, &names);
+        let read = read.and_then(|read| session.execute(plan::RELEASE_LOCKS).map(|_| read));
+        match read {
+            Ok(statuses) => {
+                let pairs = tables.iter().zip(&statuses);
+                pairs.map(|(at, status)| self.check_one(session, *at, status)).collect()
+            }
+            Err(error) => {
+                // Reported once, for the first table: this session can't continue.
+                let mut results: Vec<_> = tables.iter().map(|_| Ok(())).collect();
+                results[0] = Err(error.into());
+                results
+            }
+        }
+    }
+
+    fn check_one(&self, session: &mut Session, at: usize, status: &TableStatus) -> Result<(), Error> {
+        let table = &self.manifest.tables[at].table;
+        let shows_alter = self.job.settled.is_some_and(|settled| table.shows_alter(settled));
+        let now = if shows_alter && status.created == table.created {
+            // Only rows may have changed.
+            status.counter
+        } else {
+            let definition = session.definition(&table.name).map_err(|error| explain(error.into(), table))?;
+            session.execute(plan::RELEASE_LOCKS)?;
+            self.compare(table, &definition, &status.created)?;
+            counter(&definition)
+        };
+        // A definition does not show the first value.
+        if now.unwrap_or(1) > counter(&table.definition).unwrap_or(1) {
+            let counter = counter_of_rows(session, table).map_err(|error| explain(error, table))?;
+            self.state(at).counter = counter;
+        }
+        self.job.journal.add(&Step::Table(at))?;
+        self.tallies[at].end(&*self.job.context.progress);
+        if !table.is_transactional() {
+            self.unlock_one();
+        }
+        Ok(())
+    }
+
+    /// Compares a table with the catalogue.
+    fn compare(&self, table: &Table, definition: &str, created: &str) -> Result<(), Error> {
+        let altered = |what: &str| Error::Altered { table: table.name.to_string(), what: what.to_owned() };
+        if without_counter(definition) != without_counter(&table.definition) {
+            return Err(altered("its definition changed"));
+        }
+        // While somebody has the table open in certain ways the server does not know its time of creation.
+        let known = !created.is_empty() && !table.created.is_empty();
+        if table.is_transactional() && known && created != table.created {
+            return Err(altered("it was created again"));
+        }
+        Ok(())
+    }
+
+    /// A table that no snapshot covers was read. The last one ends the locks on all of them.
+    fn unlock_one(&self) {
+        let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        locked.0 = locked.0.saturating_sub(1);
+        if locked.0 == 0 {
+            locked.1 = None;
+        }
+    }
+}
+
+/// The counter for a table with the rows of the snapshot.
+fn counter_of_rows(session: &mut Session, table: &Table) -> Result<Option<u64>, Error> {
+    let Some(column) = counted(&table.definition) else { return Ok(None) };
+    let last = session.value(&format!("SELECT MAX({column}) FROM {}", table.name))?;
+    session.execute(plan::RELEASE_LOCKS)?;
+    let last = last.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    Ok(Some(last.saturating_add(1).max(counter(&table.definition).unwrap_or(1))))
+}
+
+/// Explains errors that mean that a table has changed.
+pub(super) fn explain(error: Error, table: &Table) -> Error {
+    /// Definition changed since the snapshot; no such table, column, partition or index; the engine lost the
+    /// table.
+    const ALTERED: [u16; 8] = [1412, 1146, 1054, 1735, 1176, 1932, 1105, 1030];
+    match error {
+        Error::Server(source) if source.code().is_some_and(|code| ALTERED.contains(&code)) => {
+            Error::Altered { table: table.name.to_string(), what: source.to_string() }
+        }
+        Error::Server(source) if source.code().is_some() => {
+            Error::Object { object: format!("table {}", table.name), source: Box::new(source) }
+        }
+        error => error,
+    }
+}

@@ -1,0 +1,140 @@
+//! Reads rows into files.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use disk::Output;
+use server::Session;
+
+use super::check::explain;
+use super::shared::{STOPPED, Shared};
+use crate::canonical::CanonicalLines;
+use crate::data_file::Writer;
+use crate::manifest::{Chunk, SharedFilePart, TableEntry};
+use crate::{Error, plan, select};
+
+impl Shared<'_> {
+    /// Reads a chunk into a file of its own.
+    pub(super) fn read_alone(&self, session: &mut Session, table: usize, chunk: Chunk) -> Result<(), Error> {
+        let path = self.manifest.path(&self.job.request.folder, &self.manifest.tables[table], &chunk);
+        let output = Output::create(&*self.job.context.disk, &path).map_err(Error::file(&path))?;
+        let (chunk, output) = self.read(session, table, chunk, (output, &path))?;
+        output.finish().map_err(Error::file(&path))?;
+        self.chunk_done(session, table, Some(chunk))
+    }
+
+    /// Reads small tables into one file, one after the other. If one was altered the file is started again
+    /// without it.
+    pub(super) fn read_small_tables(
+        &self,
+        session: &mut Session,
+        mut tables: Vec<usize>,
+        file: u32,
+    ) -> Result<(), Error> {
+        let path = self.manifest.path_together(&self.job.request.folder, file);
+        let chunks = loop {
+            if tables.is_empty() {
+                return Ok(());
+            }
+            let mut chunks = Vec::new();
+            let read = self.read_each(session, &tables, (file, &path), &mut chunks);
+            match tables.get(chunks.len()).copied() {
+                Some(at) => {
+                    self.survive(at, read)?;
+                    session.execute(plan::RELEASE_LOCKS)?;
+                    tables.retain(|other| *other != at);
+                }
+                None => {
+                    read?;
+                    break chunks;
+                }
+            }
+        };
+        for (at, chunk) in tables.iter().zip(chunks) {
+            self.add_chunk(*at, Some(chunk))?;
+        }
+        self.check_tables(session, &tables)
+    }
+
+    /// The parts of such a file, as far as they could be read.
+    fn read_each(
+        &self,
+        session: &mut Session,
+        tables: &[usize],
+        (file, path): (u32, &Path),
+        chunks: &mut Vec<Chunk>,
+    ) -> Result<(), Error> {
+        let mut output = Output::create(&*self.job.context.disk, path).map_err(Error::file(path))?;
+        let mut offset = 0;
+        for at in tables {
+            let mut chunk = Chunk::planned(0, Vec::new(), None);
+            chunk.within = Some(SharedFilePart { file, offset });
+            let (chunk, rest) = self.read(session, *at, chunk, (output, path))?;
+            output = rest;
+            offset += chunk.file_bytes;
+            chunks.push(chunk);
+        }
+        output.finish().map_err(Error::file(path))
+    }
+
+    /// Reads a chunk into a file, and explains errors in the user's words.
+    fn read<W: Write>(
+        &self,
+        session: &mut Session,
+        at: usize,
+        chunk: Chunk,
+        to: (W, &Path),
+    ) -> Result<(Chunk, W), Error> {
+        let entry = &self.manifest.tables[at];
+        self.rows(session, (at, entry), chunk, to).map_err(|error| self.told(error, entry))
+    }
+
+    pub(super) fn told(&self, error: Error, entry: &TableEntry) -> Error {
+        match error {
+            Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
+                Error::Stopped(STOPPED)
+            }
+            error => explain(error, &entry.table),
+        }
+    }
+
+    pub(super) fn rows<W: Write>(
+        &self,
+        session: &mut Session,
+        (at, entry): (usize, &TableEntry),
+        mut chunk: Chunk,
+        (output, path): (W, &Path),
+    ) -> Result<(Chunk, W), Error> {
+        let request = self.job.request;
+        let columns = select::literals(entry);
+        let encoder = request.format.encoder(&entry.table.name, &columns, entry.history);
+        let mut writer = Writer::new(output, request.codec, encoder).map_err(Error::file(path))?;
+        let estimate = entry.table.bytes / entry.table.rows.max(1);
+        let mut failed = None;
+        let mut to = |lines: &[u8], rows: u64| {
+            if self.must_end() {
+                return Err(io::Error::other("stopped"));
+            }
+            self.throttle.pass(lines.len() as u64, &|| self.must_end());
+            self.job.context.progress.read(rows * estimate);
+            self.job.context.progress.done(rows, lines.len() as u64);
+            self.tallies[at].add(&*self.job.context.progress, rows, rows * estimate, lines.len() as u64);
+            writer.lines(lines).map_err(|error| {
+                failed = Some(error);
+                io::Error::other("the file can't be written")
+            })
+        };
+        let mut lines = CanonicalLines::new(&mut to);
+        let sql = select::query(entry, &chunk, entry.condition.as_deref());
+        let streamed = session.stream(&sql, &mut lines).map_err(Error::from);
+        let ended = streamed.and_then(|_| lines.finish().map_err(Error::file(path)));
+        if let Some(error) = failed {
+            return Err(Error::file(path)(error));
+        }
+        (chunk.sum, chunk.text_bytes) = ended?;
+        let (written, output) = writer.end().map_err(Error::file(path))?;
+        (chunk.file_bytes, chunk.blake3) = (written.bytes, written.blake3);
+        session.execute(plan::RELEASE_LOCKS)?;
+        Ok((chunk, output))
+    }
+}

@@ -1,0 +1,59 @@
+//! Limits how much of the files is in memory at the same time.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// A memory budget in bytes, shared by all chunks in memory.
+pub(crate) struct MemoryBudget {
+    bytes: usize,
+    taken: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A reservation in a [`MemoryBudget`], released when it is dropped.
+pub(crate) struct Reservation {
+    room: Arc<MemoryBudget>,
+    bytes: usize,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(bytes: usize) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget { bytes, taken: Mutex::new(0), freed: Condvar::new() })
+    }
+
+    /// Waits until this many bytes are available, or until there is no other reservation: a chunk larger than
+    /// the budget is loaded alone.
+    pub(crate) fn take(self: &Arc<MemoryBudget>, bytes: usize) -> Reservation {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |taken: &mut usize| *taken > 0 && taken.saturating_add(bytes) > self.bytes;
+        let mut taken = self.freed.wait_while(taken, full).unwrap_or_else(PoisonError::into_inner);
+        *taken += bytes;
+        Reservation { room: Arc::clone(self), bytes }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        *self.room.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.room.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_waits_and_what_is_too_large_goes_alone() {
+        let room = MemoryBudget::new(10);
+        let (first, second) = (room.take(4), room.take(6));
+        let (send, arrived) = crossbeam_channel::unbounded();
+        std::thread::scope(|scope| {
+            scope.spawn(|| send.send(room.take(100).bytes).unwrap());
+            drop(first);
+            assert!(arrived.is_empty());
+            drop(second);
+            assert_eq!(arrived.recv().unwrap(), 100);
+        });
+        assert_eq!(*room.taken.lock().unwrap(), 0);
+    }
+}

@@ -1,0 +1,364 @@
+//! How much remora's own statements add to a server's counters, so that it can be subtracted.
+//!
+//! A server counts for each session what it counts globally. So reading our own session's counters before and
+//! after a statement shows the statement's effect. Reading has an effect too, which reading twice shows. A
+//! statement with the same effect each time is measured once; only the length of its answer, which varies
+//! with the digits, is taken into account each time.
+
+use std::collections::BTreeMap;
+use std::ops::Sub;
+
+use server::{Error, Flavour, RowSink, Session};
+
+use super::kind::{self, Kind, Unit};
+use super::number::Number;
+
+/// Counters of one session, by name.
+pub(crate) type Counts = BTreeMap<Box<str>, Number>;
+
+/// A row as pairs of column and text.
+pub(crate) type NamedRow = Vec<(String, String)>;
+
+/// Where a server keeps its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The query for the global status.
+    pub(crate) all: &'static str,
+    /// The query for our session's status.
+    session: &'static str,
+}
+
+/// The places where a server may have its status, in the order in which they are tried. SHOW comes last: it
+/// adds to the global counters, partly twice, but not to those of the session, where it could be seen.
+/// (MariaDB has no `Com_` and no `Slave_` counters in performance_schema, and MySQL from 5.7 on has nothing
+/// in information_schema.)
+const PLACES: [(Option<Flavour>, Place); 3] = [
+    (
+        Some(Flavour::MySql),
+        Place {
+            all: "SELECT variable_name, variable_value FROM performance_schema.global_status",
+            session: "SELECT variable_name, variable_value FROM performance_schema.session_status",
+        },
+    ),
+    (
+        None,
+        Place {
+            all: "SELECT variable_name, variable_value FROM information_schema.global_status",
+            session: "SELECT variable_name, variable_value FROM information_schema.session_status",
+        },
+    ),
+    (None, Place { all: "SHOW GLOBAL STATUS", session: "SHOW SESSION STATUS" }),
+];
+
+/// A table of text as received.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    bytes: Vec<u8>,
+    /// Where each cell ends; `None` for NULL.
+    cells: Vec<Option<usize>>,
+    rows: usize,
+}
+
+impl Answer {
+    /// The rows; NULL is `None`.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<Option<&str>>> {
+        let mut from = 0;
+        let columns = self.cells.len().checked_div(self.rows).unwrap_or(1).max(1);
+        self.cells.chunks(columns).map(move |row| {
+            row.iter()
+                .map(|end| {
+                    let cell = end.map(|end| &self.bytes[from..end]);
+                    from = end.unwrap_or(from);
+                    cell.map(|cell| std::str::from_utf8(cell).unwrap_or("?"))
+                })
+                .collect()
+        })
+    }
+
+    /// Pairs of name and value, the first two columns.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let text = |from: usize, to: usize| std::str::from_utf8(&self.bytes[from..to]).unwrap_or("?");
+        let mut from = 0;
+        self.cells.chunks_exact(2).map(move |row| {
+            let name_end = row[0].unwrap_or(from);
+            let end = row[1].unwrap_or(name_end);
+            let pair = (text(from, name_end), text(name_end, end));
+            from = end;
+            pair
+        })
+    }
+}
+
+impl RowSink for Answer {
+    fn part(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_value(&mut self) {
+        self.cells.push(Some(self.bytes.len()));
+    }
+
+    fn null(&mut self) {
+        self.cells.push(None);
+    }
+
+    fn end_row(&mut self) -> std::io::Result<()> {
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+/// What a statement adds to the counters.
+#[derive(Clone, Debug, Default)]
+struct Effect {
+    counts: Counts,
+    /// The length of the answer when it was measured.
+    answer: usize,
+}
+
+/// Whether a statement has the same effect each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// Yes, except for the length of its answer: it is measured once.
+    Same,
+    /// No, it depends on the contents: it is measured each time.
+    Varies,
+}
+
+/// A session that knows its own effect on the counters.
+#[derive(Debug)]
+pub(crate) struct MeasuredSession {
+    session: Session,
+    place: Place,
+    effects: BTreeMap<Box<str>, Effect>,
+    /// The effect of reading our session's counters.
+    look: Effect,
+    /// The last result, if nothing was asked since.
+    seen: Option<Counts>,
+    /// Effects that were not subtracted yet.
+    own: Counts,
+}
+
+impl MeasuredSession {
+    pub(crate) fn new(mut session: Session) -> Result<MeasuredSession, Error> {
+        let place = find(&mut session)?;
+        let (first, answer) = counts(&mut session, place)?;
+        let (second, _) = counts(&mut session, place)?;
+        let look = Effect { counts: less(&second, &first), answer };
+        let (effects, seen, own) = (BTreeMap::new(), Some(second), Counts::new());
+        Ok(MeasuredSession { session, place, effects, look, seen, own })
+    }
+
+    /// Where the server keeps its status.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Runs a query and records its effect.
+    pub(crate) fn ask(&mut self, statement: &str, cost: Cost) -> Result<Answer, Error> {
+        let seen = self.seen.take();
+        if cost == Cost::Same && self.effects.contains_key(statement) {
+            let answer = stream(&mut self.session, statement)?;
+            let effect = &self.effects[statement];
+            add(&mut self.own, effect, answer.bytes.len());
+            return Ok(answer);
+        }
+        let before = match seen {
+            Some(seen) => seen,
+            None => self.look()?,
+        };
+        let asked = stream(&mut self.session, statement);
+        let after = self.look()?;
+        let mut effect = less(&after, &before);
+        for (name, count) in &self.look.counts {
+            let entry = effect.entry(name.clone()).or_default();
+            *entry = floor(*entry - *count);
+        }
+        let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
+        self.seen = Some(after);
+        let effect = Effect { counts: effect, answer };
+        add(&mut self.own, &effect, answer);
+        self.effects.insert(statement.into(), effect);
+        asked
+    }
+
+    /// The counters of our session. Reading them has an effect too.
+    fn look(&mut self) -> Result<Counts, Error> {
+        let (counts, answer) = counts(&mut self.session, self.place)?;
+        add(&mut self.own, &self.look, answer);
+        Ok(counts)
+    }
+
+    /// Repeats a statement that was asked before. Returns the answer with column names.
+    pub(crate) fn named(&mut self, statement: &str) -> Result<Vec<NamedRow>, Error> {
+        self.seen = None;
+        let rows = self.session.named_rows(statement)?;
+        if let Some(effect) = self.effects.get(statement) {
+            add(&mut self.own, effect, effect.answer);
+        }
+        Ok(rows)
+    }
+
+    /// The effects since the last call.
+    pub(crate) fn take(&mut self) -> Counts {
+        std::mem::take(&mut self.own)
+    }
+}
+
+/// The first place that this server has.
+fn find(session: &mut Session) -> Result<Place, Error> {
+    let flavour = session.about.flavour;
+    let mut last = Err(Error::Protocol { what: "the server has no status".to_owned() });
+    for (of, place) in PLACES {
+        if of.is_some_and(|of| of != flavour) {
+            continue;
+        }
+        last = match stream(session, place.all) {
+            Ok(answer) if answer.rows > 0 => return Ok(place),
+            Ok(_) => continue,
+            Err(error) if error.code().is_none() || error.is_connection_lost() => return Err(error),
+            Err(error) => Err(error),
+        };
+    }
+    last
+}
+
+fn floor(number: Number) -> Number {
+    number.max(Number::default())
+}
+
+fn less(after: &Counts, before: &Counts) -> Counts {
+    let zero = Number::default();
+    let changes = after
+        .iter()
+        .map(|(name, after)| (name.clone(), after.sub(before.get(name).copied().unwrap_or(zero))));
+    changes.filter(|(_, change)| *change > zero).collect()
+}
+
+/// Adds an effect whose answer had this length.
+fn add(own: &mut Counts, effect: &Effect, answer: usize) {
+    for (name, count) in &effect.counts {
+        let entry = own.entry(name.clone()).or_default();
+        *entry = *entry + *count;
+    }
+    if let Some(sent) = own.get_mut("Bytes_sent") {
+        let length = |bytes: usize| Number::from(bytes as u64);
+        *sent = floor(*sent + length(answer) - length(effect.answer));
+    }
+}
+
+fn stream(session: &mut Session, statement: &str) -> Result<Answer, Error> {
+    let mut answer = Answer::default();
+    session.stream(statement, &mut answer)?;
+    Ok(answer)
+}
+
+/// The counters of our session, and the length of the answer.
+fn counts(session: &mut Session, place: Place) -> Result<(Counts, usize), Error> {
+    let answer = stream(session, place.session)?;
+    Ok((counts_of(&answer), answer.bytes.len()))
+}
+
+/// The counters of an answer. Times are left out, because they always differ.
+fn counts_of(answer: &Answer) -> Counts {
+    let mut counts = Counts::new();
+    for (name, value) in answer.pairs() {
+        let ty = kind::of(name);
+        if ty.kind != Kind::Counter || !ty.per_session || matches!(ty.unit, Unit::Time(_)) {
+            continue;
+        }
+        if let Some(number) = Number::parse(value) {
+            let name = kind::written(name);
+            if name == "Questions" {
+                // Per session the server counts only Questions; each of ours is one query.
+                counts.insert("Queries".into(), number);
+            }
+            counts.insert(name.into(), number);
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+impl Answer {
+    /// An answer of rows of the same length.
+    pub(super) fn of(rows: &[&[Option<&str>]]) -> Answer {
+        let mut answer = Answer::default();
+        for row in rows {
+            for cell in *row {
+                match cell {
+                    Some(text) => {
+                        // A value may come in parts.
+                        let (front, back) = text.split_at(text.len() / 2);
+                        answer.part(front.as_bytes()).unwrap();
+                        answer.part(back.as_bytes()).unwrap();
+                        answer.end_value();
+                    }
+                    None => answer.null(),
+                }
+            }
+            answer.end_row().unwrap();
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_come_back_as_they_came() {
+        let rows: [&[_]; 3] =
+            [&[Some("one"), None, Some("")], &[None, None, None], &[Some(""), Some("two"), Some("3")]];
+        assert_eq!(Answer::of(&rows).rows().collect::<Vec<_>>(), rows);
+        assert_eq!(Answer::of(&[]).rows().count(), 0);
+        let pairs = Answer::of(&[&[Some("a"), Some("1")], &[Some("b"), None], &[Some("c"), Some("22")]]);
+        assert_eq!(pairs.pairs().collect::<Vec<_>>(), [("a", "1"), ("b", ""), ("c", "22")]);
+        let mut broken = Answer::default();
+        broken.part(b"\xff").unwrap();
+        broken.end_value();
+        broken.end_row().unwrap();
+        assert_eq!(broken.rows().next(), Some(vec![Some("?")]));
+    }
+
+    fn counts(of: &[(&str, u64)]) -> Counts {
+        of.iter().map(|(name, count)| ((*name).into(), Number::from(*count))).collect()
+    }
+
+    #[test]
+    fn counters_that_sessions_have_are_counted() {
+        let row = |name: &'static str| vec![Some(name), Some("7")];
+        // One of its own, one of all sessions, a gauge, a time.
+        let rows = ["QUESTIONS", "Innodb_data_reads", "Threads_running", "Busy_time"].map(row);
+        let rows: Vec<&[_]> = rows.iter().map(Vec::as_slice).collect();
+        assert_eq!(counts_of(&Answer::of(&rows)), counts(&[("Questions", 7), ("Queries", 7)]));
+        let odd = Answer::of(&[&[Some("Com_select"), Some("many")], &[Some("Com_insert"), Some("2")]]);
+        assert_eq!(counts_of(&odd), counts(&[("Com_insert", 2)]));
+    }
+
+    #[test]
+    fn an_effect_is_what_grew() {
+        let before = counts(&[("Questions", 5), ("Slow_queries", 3), ("Com_select", 4)]);
+        let after = counts(&[("Questions", 7), ("Slow_queries", 3), ("Com_select", 1), ("Opened_tables", 2)]);
+        assert_eq!(less(&after, &before), counts(&[("Questions", 2), ("Opened_tables", 2)]));
+    }
+
+    #[test]
+    fn the_length_of_an_answer_counts_as_it_is() {
+        let effect = Effect { counts: counts(&[("Questions", 1), ("Bytes_sent", 500)]), answer: 100 };
+        let mut own = counts(&[("Questions", 3)]);
+        add(&mut own, &effect, 130);
+        assert_eq!(own, counts(&[("Questions", 4), ("Bytes_sent", 530)]));
+        add(&mut own, &effect, 90);
+        assert_eq!(own, counts(&[("Questions", 5), ("Bytes_sent", 1020)]));
+        let mut own = Counts::new();
+        add(&mut own, &Effect { answer: 1000, ..effect }, 0);
+        assert_eq!(own["Bytes_sent"], Number::default());
+    }
+}
