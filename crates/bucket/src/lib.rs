@@ -71,7 +71,9 @@ impl Authorities {
             match item.map_err(|error| wrong(error.to_string()))? {
                 PemItem::Certificate(certificate) => found.push(certificate),
                 _ => {
-                    return Err(wrong("it contains a private key; only certificates belong there".to_owned()));
+                    return Err(wrong(
+                        "it contains a private key; only certificates belong there".to_owned(),
+                    ));
                 }
             }
         }

@@ -29,7 +29,7 @@ pub use connection::{Connection, Greeting};
 pub use feed::FarFeed;
 pub use file::FarDisk;
 pub use freeze::Freeze;
-pub use page_check::PageCheck;
+pub use page_check::InnodbPages;
 pub use request::{FilePart, Handle, Request};
 pub use serve::{Machine, serve};
 pub use wire::{CommandOutput, VERSION};

@@ -11,12 +11,12 @@ use innodb::page_check::Format;
 
 /// Checks pages of InnoDB's files. The first page of each file tells the page format.
 #[derive(Debug, Default)]
-pub struct PageCheck {
+pub struct InnodbPages {
     /// What the first pages of files have told.
     formats: Mutex<BTreeMap<PathBuf, Format>>,
 }
 
-impl PageCheck for PageCheck {
+impl PageCheck for InnodbPages {
     fn first_bad(
         &self,
         path: &Path,

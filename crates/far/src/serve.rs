@@ -13,7 +13,7 @@ use disk::{Batch, Disk, Kind, Sink, Source, Tree, Volume};
 use crate::clone::{CloneReport, CloneRequest};
 use crate::connection::Greeting;
 use crate::feed;
-use crate::page_check::PageCheck;
+use crate::page_check::InnodbPages;
 use crate::request::{FilePart, NO_BATCH, Request};
 use crate::wire::{self, CommandOutput, Encoder, corrupt};
 
@@ -277,7 +277,7 @@ impl Session<'_> {
                 );
             }
             Request::Join(len) => {
-                let joined = TreeSource::checked(self.machine.disk(), len, Arc::new(PageCheck::default()));
+                let joined = TreeSource::checked(self.machine.disk(), len, Arc::new(InnodbPages::default()));
                 return Ok(self.opened(Open::Joined(joined)));
             }
             Request::MakeLink(path, target) => self.machine.tree().make_link(&path, &target),

@@ -177,7 +177,8 @@ impl Machine {
         let parts = parts.into_iter();
         Ok(match self {
             Machine::Here => {
-                let reader = TreeSource::checked(Arc::new(RealDisk), len, Arc::new(far::PageCheck::default()));
+                let reader =
+                    TreeSource::checked(Arc::new(RealDisk), len, Arc::new(far::InnodbPages::default()));
                 Box::new(Scan::new(Box::new(reader.with(parts, find))))
             }
             Machine::There(host) => {

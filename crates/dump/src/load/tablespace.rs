@@ -192,8 +192,13 @@ impl Load<'_> {
             }
             // Emptying it has set it to 1, whoever did it.
             set_counter(session, entry)?;
-            write::remove_leftovers(session, &*self.context.server, &entry.table.name, &*self.context.progress)
-                .map_err(own)?;
+            write::remove_leftovers(
+                session,
+                &*self.context.server,
+                &entry.table.name,
+                &*self.context.progress,
+            )
+            .map_err(own)?;
         }
         Ok(true)
     }

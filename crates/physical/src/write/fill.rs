@@ -350,13 +350,13 @@ pub(super) fn fill<P: Send>(
         (joined(synced), held)
     });
     synced?;
-    let held = held?;
+    let digests = held?;
     let rows = written.contents.first().map_or(0, |content| content.records);
     // The verified file has what was written. Whether that is all that was given is checked here.
     if let Some(given) = given.filter(|given| *given != rows) {
         return Err(Error::Rejected(format!("of {given} rows there are {rows} after they were sorted")));
     }
-    Ok(Filled { rows, written, builders, held })
+    Ok(Filled { rows, written, builders, digests })
 }
 
 /// Checks that no two rows have the same key for the server. Those with the same weights are in one range.

@@ -164,7 +164,7 @@ impl<'a> TableImport<'a> {
         let (disk, request) = (self.workspace.disk, self.request);
         let count = format!("SELECT COUNT(*) FROM {name}");
         let (checked, unlocked, counted, proven) = std::thread::scope(|scope| {
-            let what = (&*filled.builders, &filled.written, &*filled.held);
+            let what = (&*filled.builders, &filled.written, &*filled.digests);
             let proof = scope.spawn(move || {
                 verify::imported(disk, template, what, request)?;
                 back.map_or(Ok(()), |back| verify::read_back(disk, template, back, request))

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Catalogue, Column, Depth, Kind, KnownTables, Object, OnProgress, Origin, Partition, Settings, Table, Wanted,
-    cell, has_column, list,
+    Catalogue, Column, Depth, Kind, KnownTables, Object, OnProgress, Origin, Partition, Settings, Table,
+    Wanted, cell, has_column, list,
 };
 use crate::definition::primary_key;
-use crate::{Error, Flavour, Session, TableName, code};
+use crate::{Error, Flavour, Session, TableName, error_code};
 
 /// What `information_schema.TABLES` lists, beside tables and sequences.
 #[derive(Default)]
@@ -216,7 +216,7 @@ pub fn statuses(session: &mut Session, tables: &[&TableName]) -> Result<Vec<Tabl
                 }
             }
         }
-        Err(Error::Sql { code, .. }) if !code::is_passing(code) => {
+        Err(Error::Sql { code, .. }) if !error_code::is_passing(code) => {
             // One of them makes it fail. That one tells the reason when its rows are read.
             if tables.len() > 1 {
                 for (status, name) in found.iter_mut().zip(tables) {
