@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::backup::Request;
-use block::tree::{self, BadPage, ConcurrentUse, Layout, PageCheck};
+use block::tree::{self, BadPage, ConcurrentUse, Layout, InnodbPages};
 use block::{BLOCK, Folder, Repository, RunContext, backup, restore};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use disk::{Disk, RealDisk};
-use far::PageCheck;
+use far::InnodbPages;
 use progress::Silent;
 
 use crate::support::{Real, TORN, connected_to};
@@ -107,7 +107,7 @@ fn zero_page0_new() {
 #[test]
 fn a_first_page_may_be_torn_and_a_file_may_become_another_one() {
     let path = Path::new("t.ibd");
-    let intact = PageCheck::default();
+    let intact = InnodbPages::default();
     let check = |first: &[u8], offset: usize, bytes: &[u8]| {
         intact.first_bad(path, &|| Ok(first.to_vec()), 16_384, (offset as u64, bytes)).unwrap()
     };
