@@ -1,22 +1,17 @@
 //! `remora doctor`
 
-mod archive;
-mod facts;
 mod gather;
-mod judge;
-mod line;
-mod repository;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use doctor::line::{Line, Mend, State};
 use failure::usage;
 use progress::Progress;
 use serde_json::json;
 use snapshot::Source;
 
-use self::line::{Line, Mend, State};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
@@ -69,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     report.phase("looking", None);
     let facts = gather::facts(arguments, password, report)?;
-    let lines = judge::all(&facts);
+    let lines = doctor::judge::all(&facts);
     report.end();
     show(&lines, report)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use disk::{RealDisk, Tree};
+use doctor::facts::{Archive, Encryption, Facts, Newest, Proof, Repository, Rights, Server, Tables};
 use host::{Call, Machine};
 use hotcopy::HotCopy;
 use humanize::{date_time, text};
@@ -21,7 +22,6 @@ use snapshot::Source;
 use snapshot::server::{Connect, Login, has_snapshots};
 
 use super::Arguments;
-use super::facts::{Archive, Encryption, Facts, Newest, Proof, Repository, Rights, Server, Tables};
 use crate::args::{Account, ServerArgs};
 use crate::commands;
 use crate::commands::backup::server_of;

@@ -1,6 +1,6 @@
-use super::super::line::State::{self, Bad, Warning};
 use super::*;
-use crate::commands::doctor::facts::{Archive, Encryption, Newest, Proof, Repository};
+use crate::facts::{Archive, Encryption, Newest, Proof, Repository};
+use crate::line::State::{self, Bad, Warning};
 
 const NOW_S: i64 = 1_800_000_000;
 

@@ -2,14 +2,13 @@
 
 use humanize::date_time;
 
-use super::facts::{Encryption, Facts, Newest, Proof, Repository};
-use super::line::{Line, Mend, bad, good, warning};
-use crate::report;
+use crate::facts::{Encryption, Facts, Newest, Proof, Repository};
+use crate::line::{Line, Mend, bad, good, warning};
 
 /// How old the newest backup may be, in seconds: a night, and some time to make it.
 const AGE_MAX_S: i64 = 26 * 3600;
 
-pub(super) fn all(found: &Repository, facts: &Facts) -> Vec<Line> {
+pub fn all(found: &Repository, facts: &Facts) -> Vec<Line> {
     if let Some(error) = &found.error {
         return vec![bad("repository", error.clone(), None)];
     }
@@ -73,14 +72,14 @@ fn room(found: &Repository, facts: &Facts) -> Option<Line> {
     let free = found.free?;
     // The first one is of all data, and compressed.
     let next = found.newest.as_ref().map_or(facts.tables.bytes / 2, |newest| newest.bytes.saturating_mul(2));
-    let what = format!("{} free in the repository", report::size(free));
+    let what = format!("{} free in the repository", progress::size(free));
     Some(if free > next {
         good(SUBJECT, what)
     } else {
         let command = format!("remora prune {} --keep-daily 7, or a larger disk", found.shown);
         warning(
             SUBJECT,
-            format!("{what}, and the next backup may take {}", report::size(next)),
+            format!("{what}, and the next backup may take {}", progress::size(next)),
             Some(Mend::Command(command)),
         )
     })

@@ -1,15 +1,14 @@
 //! What is good, what is not, and what mends it. It knows only what was gathered.
 
-use super::facts::{Facts, Rights, Server, Tables};
-use super::line::{Line, Mend, bad, good, warning};
-use super::{archive, repository};
-use crate::report;
+use crate::facts::{Facts, Rights, Server, Tables};
+use crate::line::{Line, Mend, bad, good, warning};
+use crate::{archive, repository};
 
 /// The smallest `max_allowed_packet` that is not named. It is MariaDB's default.
 const PACKET_MIN: u64 = 16 << 20;
 
 /// All lines, in the order in which they are read.
-pub(super) fn all(facts: &Facts) -> Vec<Line> {
+pub fn all(facts: &Facts) -> Vec<Line> {
     let mut lines = vec![private(&facts.server), rights(&facts.rights)];
     lines.extend(facts.copy.as_ref().map(copy));
     lines.extend(archive::binary_log(facts));
@@ -118,7 +117,7 @@ fn local_infile(server: &Server) -> Line {
 
 fn packet(server: &Server) -> Line {
     const NAME: &str = "max_allowed_packet";
-    let shown = report::size(server.number(NAME).unwrap_or_default());
+    let shown = progress::size(server.number(NAME).unwrap_or_default());
     match server.number(NAME) {
         Some(bytes) if bytes < PACKET_MIN => warning(
             NAME,
@@ -144,15 +143,15 @@ fn zones(server: &Server) -> Option<Line> {
 
 impl Server {
     /// A variable; empty if the server does not know it.
-    pub(super) fn text(&self, name: &str) -> &str {
+    pub fn text(&self, name: &str) -> &str {
         self.settings.get(name).map_or("", String::as_str)
     }
 
-    pub(super) fn is_on(&self, name: &str) -> bool {
+    pub fn is_on(&self, name: &str) -> bool {
         matches!(self.text(name), "ON" | "1")
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
+    pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name).parse().ok()
     }
 }

@@ -4,89 +4,89 @@ use std::collections::BTreeMap;
 
 /// All of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
-    pub(super) server: Server,
-    pub(super) rights: Rights,
-    pub(super) tables: Tables,
+pub struct Facts {
+    pub server: Server,
+    pub rights: Rights,
+    pub tables: Tables,
     /// Whether it can be copied for a backup, or why not. `None`: no source was named.
-    pub(super) copy: Option<Result<String, String>>,
-    pub(super) repository: Option<Repository>,
+    pub copy: Option<Result<String, String>>,
+    pub repository: Option<Repository>,
     /// The time, in seconds since 1970.
-    pub(super) now_s: i64,
+    pub now_s: i64,
 }
 
 /// The server's own settings.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Server {
+pub struct Server {
     /// `MariaDB 10.11.19`
-    pub(super) shown: String,
+    pub shown: String,
     /// Its variables. What it does not know is not among them.
-    pub(super) settings: BTreeMap<String, String>,
+    pub settings: BTreeMap<String, String>,
     /// Why no server of this version can be started on this machine, and the command that brings one.
-    pub(super) no_private: Option<(String, Option<String>)>,
+    pub no_private: Option<(String, Option<String>)>,
     /// Databases that its log leaves out, as its settings say it.
-    pub(super) filters: Vec<String>,
+    pub filters: Vec<String>,
     /// Whether it gets changes from another server. `None`: this account may not see it.
-    pub(super) is_replica: Option<bool>,
+    pub is_replica: Option<bool>,
     /// How many receive its binary log. `None`: this account may not see it.
-    pub(super) receivers: Option<u64>,
+    pub receivers: Option<u64>,
     /// Names of time zones that it knows. `None`: this account may not see them.
-    pub(super) zones: Option<u64>,
+    pub zones: Option<u64>,
 }
 
 /// What the account may do.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rights {
+pub struct Rights {
     /// What it lacks.
-    pub(super) lacks: Vec<&'static str>,
+    pub lacks: Vec<&'static str>,
     /// The statement that grants it.
-    pub(super) grant: String,
+    pub grant: String,
 }
 
 /// Tables that need care.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tables {
+pub struct Tables {
     /// Those without a primary key: some, and how many there are.
-    pub(super) without_key: (Vec<String>, u64),
+    pub without_key: (Vec<String>, u64),
     /// Those without transactions, as `db.table (MyISAM)`.
-    pub(super) without_transactions: (Vec<String>, u64),
+    pub without_transactions: (Vec<String>, u64),
     /// Bytes of all tables and indexes.
-    pub(super) bytes: u64,
+    pub bytes: u64,
 }
 
 /// The backups of the server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Repository {
+pub struct Repository {
     /// `/backup/db1`
-    pub(super) shown: String,
+    pub shown: String,
     /// What makes a backup into it.
-    pub(super) command: String,
+    pub command: String,
     /// Why it can't be read, if it can't.
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
     /// Whether it is in the file system of the data. `None`: that is not known.
-    pub(super) is_beside_data: Option<bool>,
+    pub is_beside_data: Option<bool>,
     /// Bytes that are free there, if that is known.
-    pub(super) free: Option<u64>,
-    pub(super) newest: Option<Newest>,
+    pub free: Option<u64>,
+    pub newest: Option<Newest>,
     /// What is damaged or missing, as far as it is seen without reading all of it.
-    pub(super) broken: Vec<String>,
-    pub(super) encryption: Encryption,
-    pub(super) archive: Archive,
+    pub broken: Vec<String>,
+    pub encryption: Encryption,
+    pub archive: Archive,
 }
 
 /// The newest generation.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Newest {
-    pub(super) number: u64,
-    pub(super) taken_s: i64,
+pub struct Newest {
+    pub number: u64,
+    pub taken_s: i64,
     /// The bytes of its file.
-    pub(super) bytes: u64,
-    pub(super) proof: Proof,
+    pub bytes: u64,
+    pub proof: Proof,
 }
 
 /// What a server that was started on a backup has shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Proof {
+pub enum Proof {
     /// None was started on it, nor on one of the generations before.
     #[default]
     Never,
@@ -100,7 +100,7 @@ pub(super) enum Proof {
 
 /// What protects the backups from who reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Encryption {
+pub enum Encryption {
     /// Nothing.
     #[default]
     None,
@@ -111,7 +111,7 @@ pub(super) enum Encryption {
 
 /// The archive of the server's binary log.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Archive {
+pub enum Archive {
     /// There is none.
     #[default]
     None,

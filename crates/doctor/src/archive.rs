@@ -5,8 +5,8 @@ use std::time::Duration;
 use humanize::date_time;
 use progress::count;
 
-use super::facts::{Archive, Facts, Repository, Server};
-use super::line::{Line, Mend, bad, good, warning};
+use crate::facts::{Archive, Facts, Repository, Server};
+use crate::line::{Line, Mend, bad, good, warning};
 
 /// How far an archive may be behind, in seconds. It notes each minute that it has everything.
 const BEHIND_MAX_S: i64 = 180;
@@ -14,7 +14,7 @@ const BEHIND_MAX_S: i64 = 180;
 const KEPT_MIN_S: u64 = 86_400;
 
 /// What the server writes into its log, and how long it keeps that.
-pub(super) fn binary_log(facts: &Facts) -> Vec<Line> {
+pub fn binary_log(facts: &Facts) -> Vec<Line> {
     let server = &facts.server;
     if !server.is_on("log_bin") {
         let what = "it is off: what is committed after a backup can't be brought back, and remora log, binlog, reverse and restore \
@@ -86,7 +86,7 @@ fn expiry(facts: &Facts) -> Line {
     if let Some(total) = server.number("max_binlog_total_size").filter(|total| *total > 0) {
         let what = format!(
             "the server keeps {} of its log (max_binlog_total_size): a busy hour may remove what is not archived yet",
-            crate::report::size(total)
+            progress::size(total)
         );
         return warning(SUBJECT, what, Mend::set("max_binlog_total_size", "0"));
     }
@@ -137,7 +137,7 @@ fn left_out(server: &Server) -> Vec<Line> {
 }
 
 /// The archive beside the backups.
-pub(super) fn archived(found: &Repository, facts: &Facts) -> Option<Line> {
+pub fn archived(found: &Repository, facts: &Facts) -> Option<Line> {
     const SUBJECT: &str = "archive";
     let (server, shown) = (&facts.server, &found.shown);
     if !server.is_on("log_bin") || found.error.is_some() {

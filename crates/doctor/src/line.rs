@@ -2,7 +2,7 @@
 
 /// How good something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub enum State {
     Good,
     /// It works, but something is missing on some day.
     Warning,
@@ -11,7 +11,7 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             State::Good => "good",
             State::Warning => "warning",
@@ -22,16 +22,16 @@ impl State {
 
 /// A check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) state: State,
-    pub(super) subject: &'static str,
-    pub(super) what: String,
-    pub(super) mend: Option<Mend>,
+pub struct Line {
+    pub state: State,
+    pub subject: &'static str,
+    pub what: String,
+    pub mend: Option<Mend>,
 }
 
 /// What mends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mend {
+pub enum Mend {
     /// A statement now, and a line in the option file for the next start.
     Set { sql: String, option: Option<String> },
     /// A line in the option file, and a restart.
@@ -41,7 +41,7 @@ pub(super) enum Mend {
 }
 
 impl Mend {
-    pub(super) fn shown(&self) -> Vec<String> {
+    pub fn shown(&self) -> Vec<String> {
         match self {
             Mend::Set { sql, option: None } => vec![format!("{sql};")],
             Mend::Set { sql, option: Some(option) } => {
@@ -55,25 +55,25 @@ impl Mend {
     }
 
     /// Sets a variable, now and for the next start.
-    pub(super) fn set(name: &str, value: &str) -> Option<Mend> {
+    pub fn set(name: &str, value: &str) -> Option<Mend> {
         let sql = format!("SET GLOBAL {name} = {value}");
         let option = format!("{name}={}", value.trim_matches('\''));
         Some(Mend::Set { sql, option: Some(option) })
     }
 }
 
-pub(super) fn line(state: State, subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
+pub fn line(state: State, subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
     Line { state, subject, what: what.into(), mend }
 }
 
-pub(super) fn good(subject: &'static str, what: impl Into<String>) -> Line {
+pub fn good(subject: &'static str, what: impl Into<String>) -> Line {
     line(State::Good, subject, what, None)
 }
 
-pub(super) fn warning(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
+pub fn warning(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
     line(State::Warning, subject, what, mend)
 }
 
-pub(super) fn bad(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
+pub fn bad(subject: &'static str, what: impl Into<String>, mend: Option<Mend>) -> Line {
     line(State::Bad, subject, what, mend)
 }
