@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::time::UNIX_EPOCH;
 
 use crate::galera_node::GaleraNode;
 use crate::{Ability, Error, Installation, Places, Product, find};
@@ -10,8 +11,26 @@ use crate::{Ability, Error, Installation, Places, Product, find};
 const SKIPS: &str = "REMORA_TEST_SKIPS";
 /// If this is set, every server must be installed.
 const ALL: &str = "REMORA_TEST_ALL_SERVERS";
+/// Seconds of a day.
+const DAY_S: u64 = 24 * 3600;
 /// Names of servers, separated by commas: tests run only on these, and they must be here.
 const CHOSEN: &str = "REMORA_TEST_SERVERS";
+
+/// If this is set, each test runs on all of its servers.
+const EVERYWHERE: &str = "REMORA_TEST_EVERYWHERE";
+
+/// Of the servers that a test can run on, the one on which it runs today: another one for the next test, and
+/// another one tomorrow. All of them if `REMORA_TEST_EVERYWHERE` is set. The test is known by the name of its
+/// thread.
+pub fn of_today<P>(mut all: Vec<P>, environment: impl Fn(&str) -> Option<OsString>) -> Vec<P> {
+    if all.len() < 2 || environment(EVERYWHERE).is_some() {
+        return all;
+    }
+    let thread = std::thread::current();
+    let mut turn: usize = thread.name().unwrap_or_default().bytes().map(usize::from).sum();
+    turn += UNIX_EPOCH.elapsed().map_or(0, |since| usize::try_from(since.as_secs() / DAY_S).unwrap_or(0));
+    vec![all.swap_remove(turn % all.len())]
+}
 
 /// The servers for tests, as the environment says: those named in `REMORA_TEST_SERVERS`, all of them with
 /// `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.

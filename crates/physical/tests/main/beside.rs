@@ -10,12 +10,12 @@ use physical::Error;
 use progress::{Progress, Silent};
 use server::TableName;
 
-use crate::support::{Copy, connect, definition, execute, file, products, rows, start};
+use crate::support::{Copy, connect, definition, execute, file, of_today, rows, start};
 use crate::write::strays;
 
 #[test]
 fn what_others_write_meanwhile_is_kept() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let (mut session, mut other) = (connect(&server), connect(&server));
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)");
@@ -49,7 +49,7 @@ fn what_others_write_meanwhile_is_kept() {
 /// Who waits until the target has its new name writes to the new table, which goes again.
 #[test]
 fn what_others_write_while_the_names_change_is_kept() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let (mut session, mut looks) = (connect(&server), connect(&server));
         let (mut first, mut second) = (connect(&server), connect(&server));
@@ -96,7 +96,7 @@ fn what_others_write_while_the_names_change_is_kept() {
 
 #[test]
 fn after_a_kill_the_next_run_finds_its_way() {
-    for product in products() {
+    for product in of_today() {
         let mut server = start(product, &[]);
         let mut session = connect(&server);
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY a (a))");
@@ -160,7 +160,7 @@ impl Progress for Changing {
 
 #[test]
 fn a_value_that_the_import_changed_is_noticed() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20))");
@@ -200,7 +200,7 @@ impl Progress for Counting {
 
 #[test]
 fn what_the_import_left_as_it_was_is_not_proven_row_by_row() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY (a))");
@@ -219,7 +219,7 @@ fn what_the_import_left_as_it_was_is_not_proven_row_by_row() {
 
 #[test]
 fn files_in_the_folder_of_another_server_stay() {
-    for product in products() {
+    for product in of_today() {
         let (server, other) = (start(product, &[]), start(product, &[]));
         let mut session = connect(&server);
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY)");

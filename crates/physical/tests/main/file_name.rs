@@ -1,11 +1,11 @@
 //! Names of files are read as the server writes them.
 
-use crate::support::{connect, products, start};
+use crate::support::{connect, of_today, start};
 
 /// Every character of the plane that names can be of.
 #[test]
 fn every_character_is_read_as_the_server_writes_it() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         let rows = session
@@ -27,7 +27,7 @@ fn every_character_is_read_as_the_server_writes_it() {
 #[test]
 fn tables_are_found_by_their_names() {
     let names = ["con", "NUL", "lpt1", "com9", "\u{fc}bung", "gr\u{f6}\u{df}e", "a@b", "aux@"];
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         for name in names {

@@ -8,7 +8,7 @@ use innodb::page::{u16_at, u32_at};
 use innodb::page_check::{FIRST_BYTES, Format};
 use server::Session;
 
-use crate::support::{connect, execute, products, start};
+use crate::support::{connect, execute, of_today, start};
 
 /// Changed bits to look for in each file.
 const FLIPS: usize = 60;
@@ -157,7 +157,7 @@ fn check(path: &Path, random: &mut u64) -> BTreeSet<Form> {
 
 #[test]
 fn pages_of_every_form_are_intact_and_changed_bits_are_noticed() {
-    for product in products() {
+    for product in of_today() {
         // The system tablespace gets a second file.
         let system = "--innodb-data-file-path=ibdata1:12M;ibdata2:8M:autoextend";
         let mut server = start(product, &["--innodb-undo-tablespaces=3", system]);

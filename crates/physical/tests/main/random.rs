@@ -4,7 +4,7 @@
 use physical::Error;
 use server::Session;
 
-use crate::support::{Copy, connect, definition, execute, products, rows, start};
+use crate::support::{Copy, connect, definition, execute, of_today, rows, start};
 use crate::write::same;
 
 /// The number of tables for each server, if nobody says another.
@@ -176,7 +176,7 @@ fn number(name: &str, usual: u64) -> u64 {
 #[test]
 fn random_tables_are_what_insert_makes_of_them() {
     let (tables, first) = (number("REMORA_TEST_TABLES", TABLES), number("REMORA_TEST_SEED", 1));
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         let mut made = 0;

@@ -2,7 +2,7 @@
 
 use innodb::redo::{Log, LogCopier, START_OFFSET};
 
-use crate::support::{connect, execute, products, sound, start};
+use crate::support::{connect, execute, of_today, sound, start};
 
 /// Copies a log as far as it is sound.
 fn copied(file: &[u8]) -> (Vec<u8>, u64) {
@@ -21,7 +21,7 @@ fn copied(file: &[u8]) -> (Vec<u8>, u64) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the log is replaced before the server starts")]
 fn a_server_recovers_by_the_copy_of_its_log() {
-    for product in products() {
+    for product in of_today() {
         let mut server = start(product, &["--innodb-flush-log-at-trx-commit=1"]);
         let mut session = connect(&server);
         execute(

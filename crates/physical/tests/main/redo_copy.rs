@@ -13,7 +13,7 @@ use physical::{Error, RedoPosition};
 use sandbox::{Places, Product, Sandbox, Settings};
 use server::Session;
 
-use crate::support::{catch_up, connect, execute, products, sound, start};
+use crate::support::{catch_up, connect, execute, of_today, products, sound, start};
 
 /// How close the server may come.
 const MARGIN: u64 = 1 << 16;
@@ -284,7 +284,7 @@ fn another_file_is_noticed() {
 
 #[test]
 fn resize_refused() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &["--innodb-log-file-size=8M"]);
         let mut session = connect(&server);
         let mut follow = Spool::default().follow(&log(&server));
@@ -298,7 +298,7 @@ fn resize_refused() {
 
 #[test]
 fn a_server_that_writes_faster_is_refused() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &["--innodb-log-file-size=4M"]);
         let mut session = connect(&server);
         execute(
@@ -396,7 +396,7 @@ fn load(server: &Sandbox, follow: &mut RedoCopier, until: u64, statement: fn(u32
 
 #[test]
 fn what_is_flushed_ends_with_a_mini_transaction() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &["--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=2"]);
         execute(&mut connect(&server), TABLE);
         let mut follow = Spool::default().follow(&log(&server));
@@ -435,7 +435,7 @@ fn start_on(product: Product, data: &Path, log_size: u64) -> Sandbox {
 
 #[test]
 fn small_log_size_boots() {
-    for product in products() {
+    for product in of_today() {
         let mut server = start(
             product,
             &["--innodb-log-file-size=8M", "--innodb-undo-tablespaces=3", "--innodb-log-buffer-size=2M"],

@@ -28,9 +28,14 @@ pub(crate) fn products() -> Vec<Product> {
     products.filter(|product| product.family() == Family::MariaDb).collect()
 }
 
+/// Those on which a test runs today, as [`sandbox::of_today`] says.
+pub(crate) fn of_today() -> Vec<Product> {
+    sandbox::of_today(products(), |name| std::env::var_os(name))
+}
+
 /// Runs a test on all of them at once: one after the other it would be the last of all tests to end.
 pub(crate) fn on_products_at_once(test: impl Fn(Product) + Sync) {
-    let products = products();
+    let products = of_today();
     std::thread::scope(|scope| {
         products.iter().for_each(|product| drop(scope.spawn(|| test(*product))));
     });

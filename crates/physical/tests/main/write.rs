@@ -8,7 +8,8 @@ use server::Session;
 
 use crate::change::{change, change_again};
 use crate::support::{
-    Copy, connect, definition, execute, file, on_products_at_once, products, quoted, rows, sound, start,
+    Copy, connect, definition, execute, file, of_today, on_products_at_once, products, quoted, rows, sound,
+    start,
 };
 
 /// Tables of every type and of every shape of keys.
@@ -160,7 +161,7 @@ pub(crate) fn strays(server: &Sandbox) -> Vec<String> {
 
 #[test]
 fn a_row_that_fails_leaves_the_target_and_no_file() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         execute(
@@ -216,7 +217,7 @@ fn a_row_that_fails_leaves_the_target_and_no_file() {
 
 #[test]
 fn a_counter_may_be_at_its_end() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         for (kind, last) in [
@@ -244,7 +245,7 @@ fn a_counter_may_be_at_its_end() {
 
 #[test]
 fn rows_in_any_order_are_sorted_in_little_memory() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         execute(
@@ -276,7 +277,7 @@ fn keys_of_a_collation_are_sorted_by_the_servers_weights() {
     // Words that differ in letters, accents, case, and in what is behind them.
     const WORDS: &str = "SELECT seq % 7, CONCAT(ELT(seq % 9 + 1, 'a', 'B', 'c', 'D', '\u{e4}', '\u{df}', 'Ss', '\u{c9}t\u{e9}', ''), \
                          ELT(seq % 5 + 1, '', '\\t', '!', '\u{d8}', 'z'), IF(seq % 20, seq, '')), seq FROM seq_1_to_1000";
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         let keys = [
@@ -314,7 +315,7 @@ fn keys_of_a_collation_are_sorted_by_the_servers_weights() {
 
 #[test]
 fn what_a_file_can_t_hold_is_refused_before_anything_is_changed() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         execute(&mut session, "CREATE TABLE parent (id INT PRIMARY KEY)");
@@ -357,7 +358,7 @@ fn what_a_file_can_t_hold_is_refused_before_anything_is_changed() {
 
 #[test]
 fn a_target_that_can_t_change_its_place_is_refused() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY)");
@@ -422,7 +423,7 @@ fn rows_are_counted_where_no_other_session_can_be_had() {
 
 #[test]
 fn the_binary_log_misses_rows_only_where_it_may() {
-    for product in products() {
+    for product in of_today() {
         let server = start(product, &["--log-bin", "--server-id=1"]);
         let mut session = connect(&server);
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)");

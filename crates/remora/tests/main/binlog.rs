@@ -9,7 +9,7 @@ use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{data, execute, folder, mariadb, run, session};
-use crate::support::{Ended, Running, on_products, products, remora, start, tell, until};
+use crate::support::{Ended, Running, of_today, on_products, products, remora, start, tell, until};
 
 /// A server with a log, and an archive of it.
 pub(crate) struct Play {
@@ -111,7 +111,7 @@ pub(crate) const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMEN
 
 #[test]
 fn copy_is_bytes() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let options: &[&str] = match product.family() {
             Family::MariaDb => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::support::{Place, on_one_server};
+use crate::support::{Place, on_every_server};
 
 /// Makes a table `e` with the expected values, and a table `t` for the imported ones.
 fn expect(place: &Place, column_type: &str, values: &[Vec<u8>]) {
@@ -116,7 +116,7 @@ fn from_latin1(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_byte_of_latin1_is_its_character() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let expected: Vec<_> = bytes().iter().map(|value| from_latin1(value)).collect();
         both_ways(place, "TEXT CHARACTER SET utf8mb4", "latin1", &bytes(), &expected);
     });
@@ -124,7 +124,7 @@ fn every_byte_of_latin1_is_its_character() {
 
 #[test]
 fn every_byte_of_a_blob_stays() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let mut values = bytes();
         values.push((0..=255).flat_map(|one: u8| (0..=255).flat_map(move |two: u8| [one, two])).collect());
         both_ways(place, "MEDIUMBLOB", "binary", &values, &values);
@@ -155,7 +155,7 @@ fn characters_of_every_length_stay() {
         '\u{2028}',
         '\u{85}',
     ];
-    on_one_server(|place| {
+    on_every_server(|place| {
         let mut values: Vec<Vec<u8>> = chars.iter().map(|char| format!("{char}").into_bytes()).collect();
         values.extend(chars.iter().map(|char| format!("a{char}{char}\"\n'\\\r\n{char}").into_bytes()));
         both_ways(place, "TEXT CHARACTER SET utf8mb4", "utf-8", &values, &values);
@@ -164,7 +164,7 @@ fn characters_of_every_length_stay() {
 
 #[test]
 fn a_character_the_column_has_not_is_a_bad_row() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, v VARCHAR(10) CHARACTER SET latin1)"]);
         let file = place.file("p.csv", "id,v\n1,\u{e9}\n2,\u{65e5}\n3,x\n");
         place.import(&[&file, "--into", "t"]).exits(1).says(&["p.csv:3: column v, value '\u{65e5}'"]);
@@ -178,7 +178,7 @@ fn a_character_the_column_has_not_is_a_bad_row() {
 
 #[test]
 fn files_of_every_form_are_recognised_by_themselves() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let wanted = ["1|a b", "2|c,\"d\"", "3|e\nf", "4|\u{e9}\u{1f41f}"];
         let csv = "id,v\n1,a b\n2,\"c,\"\"d\"\"\"\n3,\"e\nf\"\n4,\u{e9}\u{1f41f}\n";
         let wide = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::support::{Place, on_one_server};
+use crate::support::{Place, on_every_server};
 
 /// Rows of a number and a word, with some replaced.
 fn rows(count: usize, delimiter: char, others: &[(usize, &str)]) -> String {
@@ -27,7 +27,7 @@ fn holds_outfile(place: &Place) {
 
 #[test]
 fn a_late_escape_is_read_by_a_table_that_is_made() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let file = place.file("p.tsv", rows(5000, '\t', &OUTFILE));
         place.import(&[&file, "--into", "t", "--create"]).exits(0).says(&[
             "p.tsv:4000",
@@ -47,7 +47,7 @@ fn a_late_escape_is_read_by_a_table_that_is_made() {
 
 #[test]
 fn a_late_escape_ends_a_load_into_a_table_that_exists() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (col_1 INT PRIMARY KEY, col_2 VARCHAR(20))"]);
         let file = place.file("p.tsv", rows(5000, '\t', &OUTFILE));
         for way in ["--replace", "--append"] {
@@ -78,7 +78,7 @@ fn a_late_escape_ends_a_load_into_a_table_that_exists() {
 
 #[test]
 fn words_for_null_are_settled_by_the_whole_file() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         // NA is NULL among numbers, wherever it occurs.
         let file =
             place.file("p.csv", format!("id,n\n{}", rows(5000, ',', &[(4000, "NA")]).replace("word", "17")));
@@ -106,7 +106,7 @@ fn words_for_null_are_settled_by_the_whole_file() {
 
 #[test]
 fn line_ends_and_headers_are_those_of_the_whole_file() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let lines = rows(5000, ',', &[]).replace("word", &"w".repeat(250));
         let mixed = format!("id,v\n{lines}5001,x\r\n");
         let file = place.file("p.csv", &mixed);

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::{Ended, Place, on_one_mariadb, on_one_server, remora};
+use crate::support::{Ended, Place, on_every_server, on_one_mariadb, remora};
 
 fn zip(members: &[(&str, &str)], method: zip::CompressionMethod) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -16,7 +16,7 @@ fn zip(members: &[(&str, &str)], method: zip::CompressionMethod) -> Vec<u8> {
 
 #[test]
 fn a_file_in_a_zip_archive_is_read() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let rows: String = (1..5000).map(|id| format!("{id},v{id}\n")).collect();
         let text = format!("id,v\n{rows}");
         for method in [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated] {
@@ -55,7 +55,7 @@ fn a_file_in_a_zip_archive_is_read() {
 
 #[test]
 fn files_of_other_kinds_are_told() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         for (name, bytes, says) in [
             ("p.parquet", &b"PAR1\x15\x04\x15\x10"[..], "Parquet"),
             ("p.db", b"SQLite format 3\0\x10\0\x01\x01", "sqlite3"),
@@ -74,7 +74,7 @@ fn files_of_other_kinds_are_told() {
 
 #[test]
 fn what_is_not_utf8_is_read_in_the_encoding_that_is_named() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let create = ["--into", "t", "--create", "--replace"];
         let import = |file: &str, more: &[&str]| place.import(&[&[file], create.as_slice(), more].concat());
         // One bad byte does not change the encoding that is recognised.
@@ -112,7 +112,7 @@ fn what_is_not_utf8_is_read_in_the_encoding_that_is_named() {
 
 #[test]
 fn lines_of_json_are_rows() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let rows: String =
             (1..4000).map(|id| format!("{{\"id\": {id}, \"v\": \"a\\tb\\n\\u00e9{id}\"}}\n")).collect();
         // A key that first occurs late becomes a column too.
@@ -185,7 +185,7 @@ fn holds(place: &Place, text: &str, options: &[&str], expected: &[&str]) {
 
 #[test]
 fn loose_text_is_read_as_one_says_or_sees() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         holds(place, "id||v\n1||a|b\n2||\"c||d\"\n", &["--delimiter", "||"], &["1|a|b", "2|c||d"]);
         holds(place, "sep=;\nid;v\n1;a,b\n2;c\n", &[], &["1|a,b", "2|c"]);
         holds(
@@ -268,7 +268,7 @@ fn files_of_odd_forms_are_read_exactly_or_refused() {
 
 #[test]
 fn what_is_committed_as_it_goes_is_looked_at_before() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))"]);
         let rows: String = (1..5000).map(|id| format!("{id}\tword\n")).collect();
         let file = place.file("p.tsv", format!("{rows}5000\t\\N\n"));
@@ -282,7 +282,7 @@ fn what_is_committed_as_it_goes_is_looked_at_before() {
 
 #[test]
 fn tables_in_columns_are_read() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let rows: String = (1..3000).map(|id| format!("{id}\tname {}\n", id % 7)).collect();
         let file = place.file("p.tsv", format!("id\tname\n{rows}"));
         let mut command = remora(&place.path(""));

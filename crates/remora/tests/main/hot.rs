@@ -31,7 +31,7 @@ use sandbox::{Family, Product, Sandbox, Settings};
 use tempfile::TempDir;
 
 use crate::ssh;
-use crate::support::{Ended, Running, connect, places, products, remora, tell, until};
+use crate::support::{Ended, Running, connect, mariadbs, of_today, places, products, remora, tell, until};
 
 /// Copies of each server of a long run.
 const GENERATIONS: u32 = 5;
@@ -273,7 +273,7 @@ impl Drop for Stops<'_> {
 }
 
 fn servers() -> Vec<Product> {
-    products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()
+    of_today(mariadbs())
 }
 
 /// How many copies of each server are made.

@@ -8,7 +8,7 @@ use disk::{RealDisk, Tree as _};
 use sandbox::{Family, Sandbox, Settings};
 
 use crate::ibd::files;
-use crate::support::{Ended, Place, on_mariadb, on_products, places, products, skipped};
+use crate::support::{Ended, Place, mariadbs, of_today, on_mariadb, on_products, places, products, skipped};
 use crate::tmpfs::Mounted;
 
 /// What is left free for the server, in MiB.
@@ -35,7 +35,7 @@ fn on_a_small_disk(name: &str, megabytes: u32, test: impl Fn(&Place, &Sandbox, &
     if !rustix::process::geteuid().is_root() {
         return skipped(name, "only root can mount a small file system");
     }
-    let here: Vec<_> = products().into_iter().filter(|one| one.family() == Family::MariaDb).collect();
+    let here: Vec<_> = of_today(mariadbs());
     on_products(&here, |product| {
         let top = tempfile::tempdir().unwrap();
         let disk = Mounted::new(top.path(), LARGE);

@@ -5,7 +5,7 @@ use sandbox::{Family, Sandbox};
 
 use crate::gate::{Gate, Step, Victim, Way};
 use crate::ibd::{TABLE, files, same, text};
-use crate::support::{Place, Running, on_products, products, start, tell};
+use crate::support::{Place, Running, mariadbs, of_today, on_products, products, start, tell};
 
 /// Starts the import behind a gate.
 fn begin(place: &Place, stop: Option<Step>) -> (Gate, Running) {
@@ -52,7 +52,7 @@ fn kill(place: &Place, server: &mut Sandbox, step: &Step, victim: Victim) {
 
 #[test]
 fn whoever_is_killed_at_whichever_step_the_table_is_the_old_one_or_the_new_one() {
-    let here: Vec<_> = products().into_iter().filter(|one| one.family() == Family::MariaDb).collect();
+    let here: Vec<_> = of_today(mariadbs());
     // The oldest puts the file in place of one that is discarded, the newest takes a stranger's table.
     let ends: Vec<_> =
         here.first().into_iter().chain(here.last().filter(|_| here.len() > 1)).copied().collect();

@@ -2,12 +2,12 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Ended, Place, Running, products, remora, tell, until};
+use crate::support::{Ended, Place, Running, of_today, products, remora, tell, until};
 
 /// Locks concern a whole server, so these tests have servers of their own.
 #[test]
 fn a_lock_is_held_on_every_server() {
-    for product in products() {
+    for product in of_today(products()) {
         tell(product);
         let server = crate::support::start(product, &["--log-bin=binlog", "--server-id=1"]);
         nobody_writes_while_the_command_runs(&Place::new(&server));
@@ -104,7 +104,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_run(place: &Place) {
 fn who_holds_lock_tables_is_named() {
     const WATCH: [&str; 2] =
         ["--performance-schema=ON", "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"];
-    for product in products() {
+    for product in of_today(products()) {
         tell(product);
         let mariadb = product.family() == sandbox::Family::MariaDb;
         for watched in [false, true] {

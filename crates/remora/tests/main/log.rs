@@ -7,7 +7,7 @@ use serde_json::Value;
 use server::Session;
 
 use crate::extract::{data, execute, folder, mariadb, run, session};
-use crate::support::{Ended, connect, on_products, places, products, start, tell, until};
+use crate::support::{Ended, connect, of_today, on_products, places, products, start, tell, until};
 
 /// A server with a binary log, and these options.
 pub(crate) fn logging(product: Product, options: &[&str]) -> Sandbox {
@@ -115,7 +115,7 @@ fn transactions_are_those_of_the_server() {
 #[test]
 fn transactions_of_mysql_are_found_without_gtids() {
     let mysql: Vec<Product> =
-        products().into_iter().filter(|product| product.family() == Family::MySql).collect();
+        of_today(products().into_iter().filter(|product| product.family() == Family::MySql).collect());
     on_products(&mysql, |product| {
         tell(product);
         let folder = folder();

@@ -10,7 +10,7 @@ use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{execute, folder, run, session};
-use crate::support::{Ended, Running, on_products, places, products, remora, start};
+use crate::support::{Ended, Running, mariadbs, of_today, on_products, places, products, remora, start};
 
 /// A server with a log, a repository with its generations and the archive.
 pub(crate) struct Scene {
@@ -154,7 +154,6 @@ impl Scene {
 }
 
 pub(crate) fn on_mariadb(test: impl Fn(Product)) {
-    let found: Vec<Product> =
-        products().into_iter().filter(|product| product.family() == Family::MariaDb).collect();
+    let found: Vec<Product> = of_today(mariadbs());
     on_products(&found, test);
 }

@@ -4,11 +4,11 @@ use std::io::Write as _;
 
 use codec::Codec;
 
-use crate::support::{self, Ended, on_one_server, remora, until};
+use crate::support::{self, Ended, on_every_server, remora, until};
 
 #[test]
 fn every_codec_is_recognised_in_any_mix_of_files() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, v VARCHAR(20))"]);
         let codecs = [Codec::Gzip, Codec::Zstd, Codec::Lz4, Codec::Xz, Codec::Bzip2, Codec::Plain];
         let mut names = Vec::new();
@@ -58,7 +58,7 @@ fn compressed(codec: Codec, text: &[u8]) -> Vec<u8> {
 
 #[test]
 fn standard_input_can_make_a_table() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let mut running = place.spawn(&["-", "--into", "t", "--create"]);
         running.stdin().write_all(b"id,born\n1,2000-01-01\n2,2001-01-01\n2,x\n").unwrap();
         running.end().exits(0);
@@ -73,7 +73,7 @@ fn standard_input_can_make_a_table() {
 
 #[test]
 fn a_dry_run_prints_the_table_that_would_be_made() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let file =
             place.file("p.csv", "id,name,price,born,ok\n1,a\u{e9},1.50,2000-01-01,true\n2,,10.25,,false\n");
         let ended = place.import(&[&file, "--into", "t", "--create", "--dry-run"]).exits(0);
@@ -108,7 +108,7 @@ fn json_lines(ended: &Ended) -> Vec<serde_json::Value> {
 
 #[test]
 fn fields_go_where_they_are_sent() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20), total INT, born DATE)"]);
         let file = place.file("p.csv", "9,x,ann,3,4,01.02.2003\n8,y,bob,5,6,\n");
         let columns = "id,-,name,@price,@count,@born";
@@ -141,7 +141,7 @@ fn fields_go_where_they_are_sent() {
 
 #[test]
 fn the_key_is_the_one_asked_for() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let key = || {
             place.value(&format!(
                 "SELECT GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics \
@@ -168,7 +168,7 @@ fn the_key_is_the_one_asked_for() {
 
 #[test]
 fn lines_before_the_header_are_skipped() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, v VARCHAR(10))"]);
         let file = place.file("p.csv", "# a \"comment\n# more, and more\nid,v\n1,a\nx,b\n");
         place
@@ -183,7 +183,7 @@ fn lines_before_the_header_are_skipped() {
 
 #[test]
 fn lines_of_json_say_how_it_ends() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY)"]);
         let file = place.file("p.csv", "id\n1\n2\nx\n");
         let last = |arguments: &[&str], code| {
@@ -205,7 +205,7 @@ fn lines_of_json_say_how_it_ends() {
 
 #[test]
 fn rejects_that_cannot_be_written_are_not_lost() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, v INT)"]);
         let file = place.file("p.csv", "id,v\n1,1\n2,x\n3,3\n");
         for mode in [vec![], vec!["--append"], vec!["--append", "--by-chunk"], vec!["--replace"]] {
@@ -224,7 +224,7 @@ fn rejects_that_cannot_be_written_are_not_lost() {
 
 #[test]
 fn a_password_is_not_in_the_process_list() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let user = format!("user_{}", place.schema);
         place.sql(&[
             "CREATE TABLE t (id INT, v VARCHAR(100))",
@@ -262,7 +262,7 @@ fn a_password_is_not_in_the_process_list() {
 
 #[test]
 fn exit_codes_tell_what_went_wrong() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT)"]);
         let file = place.file("p.csv", "1\n");
         place.import(&[&file]).exits(2);
@@ -278,7 +278,7 @@ fn exit_codes_tell_what_went_wrong() {
 
 #[test]
 fn files_that_differ_in_spaces_line_ends_and_order_are_one() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let files = [
             place.file("a.csv", "id, name\n1,a\n2,b\n"),
             place.file("b.csv", "id, name\r\n3,c\r\n4,d\r\n"),
@@ -311,7 +311,7 @@ fn files_that_differ_in_spaces_line_ends_and_order_are_one() {
 
 #[test]
 fn sigusr1_prints_the_progress_line() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, v VARCHAR(100))"]);
         let mut running = place.spawn(&["-", "--into", "t", "--no-header", "--chunk", "4K"]);
         let mut stdin = running.stdin();

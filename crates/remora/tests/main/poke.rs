@@ -10,13 +10,15 @@ use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use serde_json::Value;
 use server::{Environment, Error, Overrides, Session, Target};
 
-use crate::support::{Ended, connect, copy_program, places, products, remora, skipped, start, tell, until};
+use crate::support::{
+    Ended, connect, copy_program, mariadbs, of_today, places, products, remora, skipped, start, tell, until,
+};
 
 /// How often a value is stored on each server while clients work; `REMORA_POKES` overrides it.
 const POKES: usize = 40;
 
 fn mariadb() -> impl Iterator<Item = Product> {
-    products().into_iter().filter(|product| product.family() == Family::MariaDb)
+    of_today(mariadbs()).into_iter()
 }
 
 fn networked(installation: &Installation, options: &[&str]) -> Sandbox {
@@ -307,7 +309,7 @@ fn a_second_port_needs_no_memory_written_to() {
 
 #[test]
 fn sql_is_used_where_it_works() {
-    for product in products() {
+    for product in of_today(products()) {
         tell(product);
         let server = start(product, &[]);
         let ended = poke(&server, &["max-connections", "77"]).exits(0);

@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use sandbox::{Ability, Product, Sandbox, Settings};
 use server::Session;
 
-use crate::support::{Ended, Running, connect, copy_program, places, products, remora, skipped, tell, until};
+use crate::support::{
+    Ended, Running, connect, copy_program, of_today, places, products, remora, skipped, tell, until,
+};
 
 /// The engine that `cargo xtask plugin` built for a server. None for a server that takes none; recorded as
 /// skipped if it could not be built, which the first server does not allow.
@@ -188,7 +190,7 @@ fn a_sandbox_with_plugins_has_the_engine() {
     let run = |arguments: &[&str]| Command::new(&program).arg("sandbox").args(arguments).output().unwrap();
     let sql = "CREATE DATABASE IF NOT EXISTS d; CREATE OR REPLACE TABLE d.q (v INT) ENGINE=QUEUE TRANSACTIONAL=1; \
         INSERT INTO d.q VALUES (7); SELECT v FROM d.q WHERE queue_wait('d.q', 0); SELECT queue_end()";
-    for product in products() {
+    for product in of_today(products()) {
         tell(product);
         let (data, name) =
             (folder.path().join("server"), format!("queue-{}-{}", product.id(), std::process::id()));

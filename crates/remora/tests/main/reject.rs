@@ -1,6 +1,6 @@
 //! Rows that a table can't hold, and files that can't be read.
 
-use crate::support::{Place, on_one_server};
+use crate::support::{Place, on_every_server};
 
 /// An empty table whose columns refuse some values.
 fn people(place: &Place) {
@@ -12,7 +12,7 @@ fn people(place: &Place) {
 /// Imports rows below the header of `people` and expects the last of them to be refused.
 #[track_caller]
 fn refused(rows: &str, words: &[&str]) {
-    on_one_server(|place| {
+    on_every_server(|place| {
         people(place);
         let file = place.file("p.csv", format!("id,name,age,born\n1,ann,30,1990-01-01\n{rows}"));
         place.import(&[&file, "--into", "people"]).exits(1).says(words).says(&["nothing was imported"]);
@@ -55,7 +55,7 @@ fn too_few_and_too_many_fields_are_named() {
 #[test]
 fn what_may_be_the_matter_is_told() {
     refused("2,bob,17,\n3,eve,18,\n# the end\n", &["p.csv:5: 1 field where", "--comment '#'"]);
-    on_one_server(|place| {
+    on_every_server(|place| {
         let names: Vec<String> = (0..1018).map(|at| format!("c{at}")).collect();
         let values = vec!["7"; 1018].join(",");
         let file = place.file("wide.csv", format!("{}\n{values}\n", names.join(",")));
@@ -89,7 +89,7 @@ fn a_duplicate_key_is_named() {
 
 #[test]
 fn bytes_that_are_no_utf8_are_named() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, name VARCHAR(20))"]);
         let file = place.file("p.csv", b"id,name\n1,ann\n2,b\xffb\n3,c\xe2\xe2\n".as_slice());
         let import = ["--into", "t", "--encoding", "utf-8"];
@@ -102,7 +102,7 @@ fn bytes_that_are_no_utf8_are_named() {
 
 #[test]
 fn a_wrong_delimiter_is_told() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         people(place);
         let file = place.file("p.csv", "1,ann,30,1990-01-01\n2,bob,31,1990-01-01\n");
         place
@@ -115,7 +115,7 @@ fn a_wrong_delimiter_is_told() {
 
 #[test]
 fn an_unclosed_quote_is_named_where_it_begins() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, name VARCHAR(20))"]);
         let file = place.file("p.csv", "id,name\n1,\"a\"\n2,\"b\n3,c\n");
         place.import(&[&file, "--into", "t", "--quote", "\""]).exits(1).says(&["p.csv:3: ", "never closed"]);
@@ -125,7 +125,7 @@ fn an_unclosed_quote_is_named_where_it_begins() {
 
 #[test]
 fn files_without_rows_are_no_rows() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, name VARCHAR(20))"]);
         for content in ["", "id,name\n", "id,name", "id,name\n\n\n"] {
             let file = place.file("p.csv", content);
@@ -137,7 +137,7 @@ fn files_without_rows_are_no_rows() {
 
 #[test]
 fn an_empty_file_makes_no_table() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let file = place.file("p.csv", "");
         place.import(&[&file, "--into", "t", "--create"]).exits(1).says(&["p.csv"]);
         assert_eq!(place.leftovers(), Vec::<String>::new());
@@ -151,7 +151,7 @@ fn an_empty_file_makes_no_table() {
 
 #[test]
 fn a_missing_last_newline_and_blank_lines_at_the_end_are_fine() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         for (at, end) in ["", "\n", "\n\n", "\r\n\r\n\r\n"].iter().enumerate() {
             place.sql(&[&format!("CREATE TABLE t{at} (id INT, name VARCHAR(20), n INT)")]);
             let line = if end.starts_with('\r') { "\r\n" } else { "\n" };
@@ -164,7 +164,7 @@ fn a_missing_last_newline_and_blank_lines_at_the_end_are_fine() {
 
 #[test]
 fn good_rows_go_in_and_bad_ones_aside() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         people(place);
         let rows =
             "1,ann,30,1990-01-01\n2,bob,300,\n3,\"c,\nc\",3,2021-02-30\n4,dave,,\n5,e\n6,eve,6,\n6,fay,6,\n";
@@ -201,7 +201,7 @@ fn good_rows_go_in_and_bad_ones_aside() {
 
 #[test]
 fn rejects_of_append_and_replace_and_by_chunk_are_set_aside_too() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&[
             "CREATE TABLE t (id INT PRIMARY KEY, n TINYINT)",
             "INSERT INTO t VALUES (1, 1), (100, 100)",
@@ -230,7 +230,7 @@ fn rejects_of_append_and_replace_and_by_chunk_are_set_aside_too() {
 
 #[test]
 fn ragged_rows_of_a_table_that_is_made_are_named() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         let file = place.file("p.csv", "id,name\n1,a\n2\n3,c\n4,d,e\n");
         place
             .import(&[&file, "--into", "t", "--create"])
@@ -245,7 +245,7 @@ fn ragged_rows_of_a_table_that_is_made_are_named() {
 
 #[test]
 fn every_bad_row_is_told_once() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         people(place);
         let file = place.file("p.csv", "id,name,age,born\n1,a,300,\n2,b,301,\n3,c,302,\n");
         let ended = place.import(&[&file, "--into", "people"]).exits(1);
@@ -259,7 +259,7 @@ fn every_bad_row_is_told_once() {
 
 #[test]
 fn a_file_of_nothing_but_bad_rows_is_set_aside() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(5))"]);
         // All in one chunk, and more than fits into one statement of MySQL 5.6.
         let rows: String = (0..900).map(|id| format!("{id},{id:0>4000}\n")).collect();
@@ -273,7 +273,7 @@ fn a_file_of_nothing_but_bad_rows_is_set_aside() {
 
 #[test]
 fn the_first_bad_row_is_named_whoever_finds_one_first() {
-    on_one_server(|place| {
+    on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT, name VARCHAR(100))"]);
         // Later chunks are worse: the many bad rows of a late chunk are found at once, the first bad row only
         // after a search. The row that comes twice is in the same chunk as the first: of two in different

@@ -9,7 +9,9 @@ use sandbox::{Family, Product, Sandbox};
 use server::Session;
 use status::counter::kind::Kind;
 
-use super::support::{Ended, connect, on_every_server, on_products, products, remora, start, tell, until};
+use super::support::{
+    Ended, connect, of_today, on_every_server, on_products, products, remora, start, tell, until,
+};
 
 fn routines(server: &Sandbox, arguments: &[&str]) -> Ended {
     let mut command = remora(server.folder());
@@ -73,7 +75,7 @@ const MODES_OF_MYSQL: usize = 5;
 
 #[test]
 fn each_routine_answers_on_every_server_in_every_mode_and_writes_nothing() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         for format in ["STATEMENT", "MIXED", "ROW"] {
             tell(format!("{product} {format}"));
             let server = binlog(product, format);
@@ -134,7 +136,7 @@ fn answers(case: &Path, session: &mut Session, product: Product) {
 
 #[test]
 fn a_report_counts_a_known_load() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &[]);
         routines(&server, &["install", "--only", "report"]).exits(0);
@@ -187,7 +189,7 @@ fn counts(server: &Sandbox, load: &mut Session, seconds: u32) -> bool {
 
 #[test]
 fn who_blocks_whom_is_told() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &["--performance-schema=1"]);
         routines(&server, &["install"]).exits(0);
@@ -307,7 +309,7 @@ fn a_report_calls_gauges_what_stat_calls_gauges() {
 
 #[test]
 fn what_is_read_is_no_idle_index() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         if product.family() == Family::MariaDb {
             idle_indexes(product, "--userstat=1", "userstat");
@@ -338,7 +340,7 @@ fn idle_indexes(product: Product, option: &str, by: &str) -> (Sandbox, Session) 
 
 #[test]
 fn an_installation_keeps_grants_and_leaves_others_alone() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let server = binlog(product, "MIXED");
         let mut session = connect(server.socket());

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use sandbox::Sandbox;
 use serde_json::Value;
 
-use crate::support::{Ended, Running, connect, on_products, products, remora, start, tell, until};
+use crate::support::{Ended, Running, connect, of_today, on_products, products, remora, start, tell, until};
 
 /// `remora stat` on a server.
 fn stat(server: &Sandbox, arguments: &[&str]) -> Command {
@@ -76,7 +76,7 @@ fn next(running: &mut Running) -> Value {
 
 #[test]
 fn every_status_variable_of_every_server_has_a_type() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &["--performance-schema=ON", "--log-bin", "--server-id=1"]);
         let shown = run(&server, &["0.1", "1", "--all", "--json"]).exits(0);
@@ -102,7 +102,7 @@ fn every_status_variable_of_every_server_has_a_type() {
 
 #[test]
 fn changes_are_the_exact_counts_of_a_known_load() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &[]);
         let mut session = connect(server.socket());
@@ -151,7 +151,7 @@ fn changes_are_the_exact_counts_of_a_known_load() {
 
 #[test]
 fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let mut server = start(product, &[]);
         let mut running = Running::new(stat(&server, &["0.2", "--all", "--json"]).spawn().unwrap());
@@ -205,7 +205,7 @@ fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
 
 #[test]
 fn views_show_the_same_whether_all_is_asked_for_or_what_they_need() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &["--log-bin", "--server-id=1"]);
         let folder = tempfile::tempdir().unwrap();

@@ -31,6 +31,16 @@ pub(crate) fn products() -> Vec<Product> {
     here.into_iter().map(|installation| installation.product).collect()
 }
 
+/// Those of some servers on which a test runs today, as [`sandbox::of_today`] says.
+pub(crate) fn of_today(products: Vec<Product>) -> Vec<Product> {
+    sandbox::of_today(products, |name| std::env::var_os(name))
+}
+
+/// The MariaDB servers that tests run on.
+pub(crate) fn mariadbs() -> Vec<Product> {
+    products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()
+}
+
 /// A private server, for tests that kill it or need options.
 pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
     let installation = sandbox::find(&places(), product).unwrap();
@@ -45,25 +55,19 @@ fn shared(product: Product) -> &'static Sandbox {
     SERVERS[at].get_or_init(|| start(product, &[]))
 }
 
-/// Runs a test on every server on this machine, in a database of its own.
+/// Runs a test on every server on this machine, or on the one of today, in a database of its own.
 pub(crate) fn on_every_server(test: impl Fn(&Place)) {
-    on(&products(), test);
+    on(&of_today(products()), test);
 }
 
 /// The same on the MariaDB servers, for features that MySQL 5.6 lacks.
 pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
-    let products: Vec<_> =
-        products().into_iter().filter(|product| product.family() == Family::MariaDb).collect();
-    on(&products, test);
+    on(&of_today(mariadbs()), test);
 }
 
 /// The same on MariaDB servers that no other test has.
 pub(crate) fn on_own_mariadb(test: impl Fn(&Place)) {
-    on_own_servers(|place| {
-        if place.is_mariadb() {
-            test(place);
-        }
-    });
+    on_own(&of_today(mariadbs()), test);
 }
 
 /// A test for which one server is enough: a MariaDB that no other test has.
@@ -77,7 +81,11 @@ pub(crate) fn on_one_mariadb(test: impl Fn(&Place, &Sandbox)) {
 
 /// The same on servers that no other test has, for what others would notice: settings, or files elsewhere.
 pub(crate) fn on_own_servers(test: impl Fn(&Place)) {
-    on_products(&products(), |product| {
+    on_own(&of_today(products()), test);
+}
+
+fn on_own(products: &[Product], test: impl Fn(&Place)) {
+    on_products(products, |product| {
         tell(product);
         let server = start(product, &[]);
         test(&Place::new(&server));
@@ -94,18 +102,6 @@ pub(crate) fn on_products_at_once(products: &[Product], test: impl Fn(Product) +
     std::thread::scope(|scope| {
         products.iter().for_each(|product| drop(scope.spawn(|| test(*product))));
     });
-}
-
-/// Runs a test in which the server hardly matters on one of them, another one each day; on all of them where
-/// `REMORA_TEST_EVERYWHERE` asks for that.
-pub(crate) fn on_one_server(test: impl Fn(&Place)) {
-    let mut products = products();
-    if std::env::var_os("REMORA_TEST_EVERYWHERE").is_none() {
-        let days = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / (24 * 3600);
-        let today = usize::try_from(days).unwrap() % products.len();
-        products = vec![products[today]];
-    }
-    on(&products, test);
 }
 
 fn on(products: &[Product], test: impl Fn(&Place)) {

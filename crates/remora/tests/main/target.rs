@@ -5,7 +5,7 @@ use crate::support::{self, Ended, Place, on_every_server};
 
 #[test]
 fn a_server_without_load_data_local_is_served_by_insert() {
-    for product in support::products() {
+    for product in support::of_today(support::products()) {
         support::tell(product);
         let server = support::start(product, &["--local-infile=0"]);
         let place = Place::new(&server);
@@ -124,7 +124,7 @@ fn all_that_is_missing_is_asked_for_at_once() {
 
 #[test]
 fn a_server_that_is_read_only_says_so_before_the_work() {
-    for product in support::products() {
+    for product in support::of_today(support::products()) {
         support::tell(product);
         let server = support::start(product, &[]);
         let place = Place::new(&server);
@@ -143,7 +143,7 @@ fn a_server_that_is_read_only_says_so_before_the_work() {
 
 #[test]
 fn all_of_an_import_is_in_the_binary_log_or_nothing() {
-    for product in support::products() {
+    for product in support::of_today(support::products()) {
         support::tell(product);
         let server = support::start(product, &["--log-bin=log", "--server-id=1", "--binlog-format=ROW"]);
         let place = Place::new(&server);

@@ -117,7 +117,7 @@ fn numbers_and_dates_as_people_write_them() {
 
 #[test]
 fn a_moment_stays_the_moment_whatever_the_servers_zone() {
-    for product in support::products() {
+    for product in support::of_today(support::products()) {
         support::tell(product);
         let server = support::start(product, &["--default-time-zone=+05:00"]);
         let place = Place::new(&server);
@@ -148,7 +148,7 @@ fn a_moment_stays_the_moment_whatever_the_servers_zone() {
 
 #[test]
 fn a_server_for_which_an_empty_string_is_null_keeps_them_apart() {
-    for product in support::products().into_iter().filter(|product| product.id() != "mysql-5.6") {
+    for product in support::of_today(support::mariadbs()) {
         support::tell(product);
         for local_infile in ["--local-infile=1", "--local-infile=0"] {
             let server = support::start(product, &["--sql-mode=EMPTY_STRING_IS_NULL", local_infile]);

@@ -8,8 +8,8 @@ use sandbox::{Family, Product};
 use serde_json::json;
 
 use super::support::{
-    Ended, Place, on_every_server, on_mariadb, on_products, on_products_at_once, products, remora, skipped,
-    start, tell,
+    Ended, Place, of_today, on_every_server, on_mariadb, on_products, on_products_at_once, products, remora,
+    skipped, start, tell,
 };
 
 fn vars(folder: &Path, arguments: &[&str]) -> Ended {
@@ -29,7 +29,7 @@ fn url(place: &Place) -> String {
 #[test]
 fn what_ships_is_what_a_started_server_says() {
     let folder = tempfile::tempdir().unwrap();
-    on_products_at_once(&products(), |product| {
+    on_products_at_once(&of_today(products()), |product| {
         tell(product);
         let snapshot = |source: &str| vars(folder.path(), &["snapshot", source]).exits(0).out;
         let version =
@@ -52,7 +52,7 @@ fn what_ships_is_what_a_started_server_says() {
 #[test]
 fn a_program_is_read_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let installation = sandbox::find(&super::support::places(), product).unwrap();
         // These servers come with a loader or libraries of their own.
         if installation.loader.is_some() || installation.libraries.is_some() {
@@ -223,7 +223,7 @@ const LINES: [(&str, Option<&str>, bool); 29] = [
 
 #[test]
 fn a_line_alone_does_what_the_check_says() {
-    on_products_at_once(&products(), |product| {
+    on_products_at_once(&of_today(products()), |product| {
         tell(product);
         let folder = tempfile::tempdir().unwrap();
         for (line, expected, by_bounds) in LINES {
@@ -319,7 +319,7 @@ fn options_of_plugins_are_those_that_the_program_has_or_depend_on_the_plugin() {
     write("plugin.cnf", "[mysqld]\nplugin_load_add=pretend\npretend_level=3\nmax_connections=50\n");
     write("typo.cnf", "[mysqld]\nplugin_load_add=pretend\npretend_levl=3\nloose-pretend_levl=3\n");
     write("named.cnf", "[mysqld]\nplugin_load=pretend=a.so\npretend_level=3\nmax_conections=50\n");
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         for more in [&[][..], &["--no-start"]] {
             let of = |file, code| verdicts(file, product.id(), more, code);
@@ -423,7 +423,7 @@ fn a_program_judges_the_values_itself() {
 #[test]
 fn advice_needs_a_reason_on_this_server() {
     let folder = tempfile::tempdir().unwrap();
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let rules = |options: &[&str], change: &dyn Fn(&mut server::Session)| {
             let server = start(product, options);

@@ -4,7 +4,7 @@ use sandbox::Product;
 use server::Session;
 
 use super::Pair;
-use crate::support::{Ended, on_products, products, remora};
+use crate::support::{Ended, mariadbs, of_today, on_products, products, remora};
 
 fn run(session: &mut Session, statements: &[&str]) {
     for sql in statements {
@@ -22,7 +22,7 @@ fn grants(session: &mut Session, name: &str) -> Vec<String> {
 /// An existing role or user keeps its rights, and gets no more.
 #[test]
 fn nobody_on_the_target_may_do_more_after_a_load() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let (mut source, mut target) = (pair.source(), pair.target());
         run(&mut source, &["CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)"]);
@@ -79,7 +79,7 @@ fn nobody_on_the_target_may_do_more_after_a_load() {
 /// not reported as absent.
 #[test]
 fn an_account_that_sees_no_replicas_needs_no_locks() {
-    for product in products().into_iter().filter(|product| *product != Product::MySql56) {
+    for product in of_today(mariadbs()) {
         let pair = Pair::new(product, product, &["--log-bin=log", "--server-id=1"]);
         let mut source = pair.source();
         run(
@@ -113,7 +113,7 @@ fn an_account_that_sees_no_replicas_needs_no_locks() {
 /// for absent.
 #[test]
 fn all_missing_rights_are_told_before_the_work() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         run(
             &mut pair.source(),
@@ -179,7 +179,7 @@ fn functions_of_libraries_are_named_together() {
 /// An object that differs on the target is reported before rows are loaded.
 #[test]
 fn another_database_of_that_name_is_refused_up_front() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         run(
             &mut pair.source(),

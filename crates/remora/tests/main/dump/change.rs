@@ -3,7 +3,7 @@
 use sandbox::Product;
 
 use super::{Gate, Pair};
-use crate::support::{on_products, products};
+use crate::support::{of_today, on_products, products};
 
 /// What is done while table t is being read, the resulting exit code, and the message.
 const CHANGES: [(&str, i32, &str); 12] = [
@@ -27,7 +27,8 @@ const CHANGES: [(&str, i32, &str); 12] = [
 
 /// Runs a test where DDL is noticed. Before MySQL 8, DDL is not noticed and has to wait.
 fn on_mariadb_products(test: impl Fn(Product)) {
-    let products: Vec<_> = products().into_iter().filter(|product| *product != Product::MySql56).collect();
+    let products: Vec<_> =
+        of_today(products().into_iter().filter(|product| *product != Product::MySql56).collect());
     on_products(&products, test);
 }
 
@@ -192,7 +193,7 @@ fn tables_that_the_server_works_on_are_dumped() {
 /// DDL waits for the dump if the user asks for that.
 #[test]
 fn ddl_is_held_off_on_demand() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut gate = Gate::close(&pair);
         gate.run(&["CREATE TABLE d.b (id INT PRIMARY KEY)", "INSERT INTO d.b VALUES (1)"]);
@@ -214,7 +215,7 @@ fn ddl_is_held_off_on_demand() {
 /// A partition can be exchanged with a table only between two snapshots.
 #[test]
 fn partitions_stay_where_they_are_during_a_dump() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut gate = Gate::close(&pair);
         gate.run(&[

@@ -5,7 +5,7 @@ use std::path::Path;
 use server::Session;
 
 use super::{Pair, assert_equal, seal};
-use crate::support::{on_products, products, until};
+use crate::support::{of_today, on_products, products, until};
 
 /// Tables of which some are large, with values that need escapes, off-page values and several keys.
 fn make(pair: &Pair) {
@@ -46,7 +46,7 @@ fn make(pair: &Pair) {
 
 /// Servers that import files, with the tables and their dump.
 fn on_mariadb(test: impl Fn(Pair)) {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         if product.family() == sandbox::Family::MariaDb {
             let pair = Pair::new(product, product, &[]);
             make(&pair);
@@ -64,7 +64,7 @@ fn begun(folder: &Path) -> Vec<u64> {
 
 #[test]
 fn large_tables_are_loaded_by_their_files_several_at_once() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         make(&pair);
         let folder = pair.to.data().join("far");

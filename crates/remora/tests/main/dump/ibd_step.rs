@@ -8,7 +8,7 @@ use sandbox::Family;
 use super::Pair;
 use crate::gate::{Gate, Step, Victim, Way};
 use crate::ibd::{TABLE, files};
-use crate::support::{Ended, Running, on_products, products, remora, tell, until};
+use crate::support::{Ended, Running, mariadbs, of_today, on_products, products, remora, tell, until};
 
 /// Rows of so many bytes in a text make a table large enough for a file of its own.
 const ROWS: u64 = 150;
@@ -97,7 +97,7 @@ fn go_on(pair: &Pair) -> Ended {
 
 #[test]
 fn whoever_is_killed_at_whichever_step_the_table_is_empty_or_whole_and_the_next_run_ends_it() {
-    let here: Vec<_> = products().into_iter().filter(|one| one.family() == Family::MariaDb).collect();
+    let here: Vec<_> = of_today(mariadbs());
     // The oldest puts the file in place of one that is discarded, the newest takes a stranger's table.
     let ends: Vec<_> =
         here.first().into_iter().chain(here.last().filter(|_| here.len() > 1)).copied().collect();

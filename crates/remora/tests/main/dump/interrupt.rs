@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use server::Session;
 
 use super::{Pair, assert_equal, case, run_sql};
-use crate::support::{Running, on_products, products, until};
+use crate::support::{Running, of_today, on_products, products, until};
 
 /// The source's tables with keys of every type.
 pub(super) fn many_chunks_of(pair: &Pair, schema: &str) {
@@ -37,7 +37,7 @@ fn settings(session: &mut Session) -> BTreeMap<Option<String>, Option<String>> {
 
 #[test]
 fn a_killed_load_goes_on() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let before = (settings(&mut pair.source()), settings(&mut pair.target()));
         let dump = many_chunks(&pair);
@@ -56,7 +56,7 @@ fn a_killed_load_goes_on() {
 
 #[test]
 fn a_load_goes_on_after_its_server_was_killed_or_restarted() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
         let dump = many_chunks(&pair);
         let running = halfway(&pair, dump, 3);
@@ -80,7 +80,7 @@ fn a_load_goes_on_after_its_server_was_killed_or_restarted() {
 
 #[test]
 fn a_load_that_loses_its_server_after_the_rows_says_how_it_goes_on() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
         let mut source = pair.source();
         source.execute("CREATE DATABASE late").unwrap();

@@ -7,7 +7,7 @@ use sandbox::Product;
 
 use super::interrupt::many_chunks_of;
 use super::{Gate, Pair, assert_equal};
-use crate::support::{on_products, products, until};
+use crate::support::{of_today, on_products, products, until};
 
 /// Data files of a dump under their final names.
 fn data_files(dump: &Path) -> Vec<PathBuf> {
@@ -23,7 +23,7 @@ fn data_files(dump: &Path) -> Vec<PathBuf> {
 /// killed again, until it is complete.
 #[test]
 fn a_killed_dump_is_none_and_goes_on() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         many_chunks_of(&pair, "keys");
         let arguments = ["keys", "-o", "keys.dump", "--chunk", "32K", "-j", "2"];
@@ -129,7 +129,7 @@ fn what_is_kept_is_of_an_earlier_state_and_said_to_be() {
 
 #[test]
 fn a_dump_ends_with_its_server() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         for how in ["kill", "stop"] {
             let mut pair = Pair::new(product, product, &[]);
             let mut gate = Gate::close(&pair);

@@ -3,7 +3,7 @@
 use sandbox::Product;
 
 use super::{Pair, assert_equal};
-use crate::support::{Ended, on_products, products, remora};
+use crate::support::{Ended, of_today, on_products, products, remora};
 
 #[test]
 fn one_table_comes_with_what_is_its_own() {
@@ -40,7 +40,7 @@ fn one_table_comes_with_what_is_its_own() {
 
 #[test]
 fn an_account_without_privileges_on_the_server_can_dump_what_it_reads() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut source = pair.source();
         for sql in [
@@ -130,7 +130,7 @@ fn names_are_chosen_by_wildcard_and_expression() {
 
 #[test]
 fn some_rows_no_rows_and_another_definer() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut source = pair.source();
         for sql in [
@@ -175,7 +175,7 @@ fn some_rows_no_rows_and_another_definer() {
 /// An account that may not make somebody else the definer learns that before rows are loaded.
 #[test]
 fn a_definer_that_may_not_be_named_is_refused_up_front() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut source = pair.source();
         for sql in [

@@ -8,7 +8,7 @@ use std::process::Command;
 use sandbox::Product;
 
 use super::{OPTIONS, Scene, server, sound, under_load};
-use crate::support::{connect, places, skipped};
+use crate::support::{connect, of_today, places, skipped};
 
 /// The plugin with the keys, which `cargo xtask setup` brings. The one of 10.11 runs in 11.4, too.
 pub(crate) fn plugin(product: Product) -> Option<PathBuf> {
@@ -87,7 +87,7 @@ fn plugin_option(plugin: &Path) -> String {
 fn encrypted_tablespaces_are_copied_and_proven_with_their_keys() {
     let Some(plugin) = plugin(Product::MariaDb1011) else { return };
     let option = plugin_option(&plugin);
-    for product in products() {
+    for product in of_today(products()) {
         let scene = encrypted(product, &plugin);
         scene.fill(20_000);
         for number in 1..=2 {

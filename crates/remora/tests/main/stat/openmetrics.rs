@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use super::stat;
-use crate::support::{Running, connect, on_products, products, start, tell, until};
+use crate::support::{Running, connect, of_today, on_products, products, start, tell, until};
 
 /// The answer to a request, head and body.
 fn http(address: &str, request: &str) -> (String, String) {
@@ -62,7 +62,7 @@ fn check_openmetrics(text: &str) {
 
 #[test]
 fn the_metrics_endpoint_counts_a_known_load_exactly_and_tells_a_server_that_is_away() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let mut server = start(product, &[]);
         let mut session = connect(server.socket());

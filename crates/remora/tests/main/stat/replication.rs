@@ -7,7 +7,7 @@ use serde_json::Value;
 use server::Flavour;
 
 use super::{lines, run};
-use crate::support::{Ended, connect, on_products, places, products, remora, start, tell, until};
+use crate::support::{Ended, connect, of_today, on_products, places, products, remora, start, tell, until};
 
 /// The view of a server.
 fn view(server: &Sandbox) -> Value {
@@ -23,7 +23,7 @@ fn replication(server: &Sandbox) -> (Value, Value, Value) {
 
 #[test]
 fn a_replica_whose_delay_is_unknown_is_not_shown_as_up_to_date() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &["--server-id=7"]);
         assert_eq!(replication(&server), (0.0.into(), 0.0.into(), Value::Null));
@@ -35,7 +35,7 @@ fn a_replica_whose_delay_is_unknown_is_not_shown_as_up_to_date() {
 
 #[test]
 fn a_replica_shows_how_far_it_is_behind_and_its_source_how_many_read_from_it() {
-    on_products(&products(), |product| {
+    on_products(&of_today(products()), |product| {
         tell(product);
         let options = vec!["--log-bin=log".to_owned(), "--server-id=1".to_owned()];
         let settings = Settings { options, port: Some(0), ..Settings::default() };
