@@ -9,7 +9,7 @@ use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{data, execute, folder, mariadb, run, session};
-use crate::support::{Ended, Running, of_today, on_products, products, remora, start, tell, until};
+use crate::support::{Ended, Running, mariadbs, of_today, on_products, products, remora, start, tell, until};
 
 /// A server with a log, and an archive of it.
 pub(crate) struct Play {
@@ -167,7 +167,7 @@ fn logs_without_checksums_and_images_are_archived_too() {
 /// The files of an archive have no hashes. Their events have checksums.
 #[test]
 fn verify_reads_the_archived_files() {
-    let mut play = Play::new(mariadb().next().unwrap(), &["--binlog-checksum=CRC32"]);
+    let mut play = Play::new(mariadbs()[0], &["--binlog-checksum=CRC32"]);
     play.does(&[
         TABLE,
         "INSERT INTO t (v) VALUES ('one')",
@@ -252,7 +252,7 @@ fn what_is_killed_goes_on() {
 /// Facts: `two_archivers`, the lock.
 #[test]
 fn an_archive_follows_a_server_and_ends_when_it_is_told() {
-    let mut play = Play::new(mariadb().next().unwrap(), &[]);
+    let mut play = Play::new(mariadbs()[0], &[]);
     play.does(&[TABLE]);
     let mut running = play.follow(&[]);
     running.until_says("caught up: timeline 1");
@@ -271,7 +271,7 @@ fn an_archive_follows_a_server_and_ends_when_it_is_told() {
 #[test]
 fn many_transactions_are_read_together() {
     const TRANSACTIONS: u32 = 4000;
-    let mut play = Play::new(mariadb().next().unwrap(), &[]);
+    let mut play = Play::new(mariadbs()[0], &[]);
     play.does(&[TABLE]);
     let mut running = play.follow(&[]);
     running.until_says("caught up");
@@ -379,7 +379,7 @@ fn what_the_server_does_not_log_is_told() {
 
 #[test]
 fn what_cannot_be_archived_is_told() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let plain = start(product, &[]);
     let ask = |server: &Sandbox, account: &str| {
@@ -397,7 +397,7 @@ fn what_cannot_be_archived_is_told() {
 
 #[test]
 fn an_archive_outlives_an_orderly_restart_of_the_server() {
-    let mut play = Play::new(mariadb().next().unwrap(), &[]);
+    let mut play = Play::new(mariadbs()[0], &[]);
     play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
     let mut running = play.follow(&[]);
     running.until_says("caught up: timeline 1");
@@ -416,7 +416,7 @@ fn an_archive_outlives_an_orderly_restart_of_the_server() {
 /// A server that shuts down ends its log as one does that has sent everything.
 #[test]
 fn what_is_archived_at_once_is_whole_or_it_fails() {
-    let mut play = Play::new(mariadb().next().unwrap(), &["--max-allowed-packet=64M"]);
+    let mut play = Play::new(mariadbs()[0], &["--max-allowed-packet=64M"]);
     play.does(&[TABLE]);
     for _ in 0..8 {
         play.does(&["INSERT INTO t (v) VALUES (REPEAT('a', 30000000))"]);
@@ -436,7 +436,7 @@ fn what_is_archived_at_once_is_whole_or_it_fails() {
 
 #[test]
 fn a_repository_is_no_name() {
-    let play = Play::new(mariadb().next().unwrap(), &[]);
+    let play = Play::new(mariadbs()[0], &[]);
     std::fs::write(play.folder.path().join("disk.img"), "image").unwrap();
     run(play.folder.path(), &["backup", "file:disk.img", "--to", "repo"]).exits(0);
     let arguments: Vec<String> = play.arguments(&["--once"]);

@@ -14,7 +14,7 @@ use sandbox::{Sandbox, Settings};
 
 use crate::binlog::{Play, TABLE};
 use crate::extract::{execute, folder, mariadb, session};
-use crate::support::{Ended, Running, on_products, places, remora, start, until};
+use crate::support::{Ended, Running, mariadbs, on_products, places, remora, start, until};
 
 /// The first byte of the packet that asks for the log.
 const DUMP: u8 = 0x12;
@@ -247,7 +247,7 @@ impl<'a> Cuts<'a> {
 /// another connection is cut.
 #[test]
 fn resume_each_byte_of_a_log() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut play = Play::new(product, &["--binlog-annotate-row-events=0"]);
     play.does(&[TABLE, "RESET MASTER", "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS"]);
     play.does(&["INSERT INTO t (v) VALUES ('b')"]);
@@ -312,7 +312,7 @@ fn at_once<T: Send + Clone>(all: Vec<T>, work: impl Fn(Vec<T>) + Sync) {
 /// A run whose connections all break gets everything, and does not wait longer and longer.
 #[test]
 fn resume_each_byte_by_itself() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut play = Play::new(product, &[]);
     play.does(&[TABLE]);
     for row in 0..30 {
@@ -342,7 +342,7 @@ fn resume_each_byte_by_itself() {
 /// A server that was killed amid an event can't read its file to the end. That is no other history.
 #[test]
 fn what_a_server_cannot_read_further_begins_no_timeline() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut play = Play::new(product, &[]);
     play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
     play.once().exits(0);
@@ -395,7 +395,7 @@ fn two_archivers_with_one_number() {
 /// A replica connects again, so that neither is left in peace.
 #[test]
 fn two_archivers_one_of_which_is_a_replica() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let options = ["--log-bin=binlog", "--server-id=7"].map(ToString::to_string).to_vec();
     let settings = Settings { options, port: Some(0), ..Settings::default() };
     let installation = sandbox::find(&places(), product).unwrap();
@@ -482,7 +482,7 @@ fn stream_of_innodb(command: &[u8]) -> Option<Vec<u8>> {
 /// Facts: `ibb_stream`.
 #[test]
 fn ibb_stream_is_refused() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let play = Play::new(product, &["--binlog-checksum=NONE"]);
     let refused = |answer: Answer, words: &[&str]| {
         let folder = folder();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use server::Session;
 
 use crate::extract::{execute, folder, mariadb, run, session};
-use crate::support::{Ended, start};
+use crate::support::{Ended, mariadbs, start};
 
 /// The checks of a run that are not good: state, subject and the statement that mends it.
 fn faults(ended: &Ended) -> Vec<(String, String, Option<String>)> {
@@ -31,7 +31,7 @@ fn mend(ended: &Ended, session: &mut Session) {
 
 #[test]
 fn what_the_doctor_prints_mends_a_server() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let server = start(
         product,
@@ -115,7 +115,7 @@ fn works_with_these_rights(folder: &Path, source: &str, socket: &str) {
 /// What an account lacks is told at once, and not one after the other.
 #[test]
 fn missing_rights_are_told_in_one_line() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let server = start(product, &["--log-bin=binlog", "--server-id=7"]);
     let socket = server.socket().display().to_string();

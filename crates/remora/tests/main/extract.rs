@@ -7,7 +7,7 @@ use sandbox::{Family, Product, Sandbox};
 use server::Session;
 use tempfile::TempDir;
 
-use crate::support::{Ended, connect, products, remora, start, tell, until};
+use crate::support::{Ended, connect, mariadbs, of_today, remora, start, tell, until};
 
 /// Tables of every shape, one statement after the other.
 pub(crate) const TABLES: &str = include_str!("../extract/tables.sql");
@@ -25,10 +25,7 @@ pub(crate) fn folder() -> TempDir {
 
 /// The servers whose redo log tells whether they were stopped.
 pub(crate) fn mariadb() -> impl Iterator<Item = Product> {
-    products()
-        .into_iter()
-        .filter(|product| product.family() == Family::MariaDb)
-        .inspect(|product| tell(*product))
+    of_today(mariadbs()).into_iter().inspect(|product| tell(*product))
 }
 
 pub(crate) fn session(server: &Sandbox) -> Session {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use server::Session;
 
 use crate::extract::{data, execute, folder, mariadb, run, session};
-use crate::support::{Ended, connect, of_today, on_products, places, products, start, tell, until};
+use crate::support::{Ended, connect, mariadbs, of_today, on_products, places, products, start, tell, until};
 
 /// A server with a binary log, and these options.
 pub(crate) fn logging(product: Product, options: &[&str]) -> Sandbox {
@@ -186,7 +186,7 @@ fn values_are_those_of_select() {
 
 #[test]
 fn filters_find_what_they_are_asked_for() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let server = logging(product, &[]);
     let mut session = session(&server);
@@ -235,7 +235,7 @@ fn filters_find_what_they_are_asked_for() {
 
 #[test]
 fn damage_is_told_with_its_place_and_a_cut_file_too() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let mut server = logging(product, &[]);
     let mut session = session(&server);
@@ -270,7 +270,7 @@ fn damage_is_told_with_its_place_and_a_cut_file_too() {
 /// Where a server says that the rest is encrypted, a reader ends: what follows looks like damage.
 #[test]
 fn an_encrypted_log_says_how_to_read_it() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let server = logging(product, &["--binlog-checksum=NONE"]);
     execute(&mut session(&server), &HISTORY[..3]);
@@ -332,7 +332,7 @@ fn rows_are_those_that_are_asked_for_and_no_others() {
 
 #[test]
 fn what_was_not_written_is_a_question_mark() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let server = logging(product, &[NAMED, "--binlog-row-image=MINIMAL"]);
     execute(
@@ -350,7 +350,7 @@ fn what_was_not_written_is_a_question_mark() {
 
 #[test]
 fn statements_are_found_by_their_text_and_have_no_tables() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let server = logging(product, &["--local-infile=1", "--binlog-format=STATEMENT"]);
     std::fs::write(folder.path().join("v.tsv"), "7\n").unwrap();
@@ -372,7 +372,7 @@ fn statements_are_found_by_their_text_and_have_no_tables() {
 /// A transaction may go on in the next relay log: there its rows are read from the beginning of the file.
 #[test]
 fn a_transaction_in_two_relay_logs_is_one() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", NAMED].map(str::to_owned).to_vec();
     let settings = Settings { options: own, port: Some(0), ..Settings::default() };
@@ -417,7 +417,7 @@ fn a_transaction_in_two_relay_logs_is_one() {
 
 #[test]
 fn the_exit_code_says_what_was_left_out() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let folder = folder();
     let mut server = logging(product, &[]);
     let mut session = session(&server);

@@ -95,7 +95,7 @@ fn shown(session: &mut Session, columns: &[(String, &'static str)]) -> Vec<Optio
 #[test]
 fn every_value_is_found_as_select_shows_it() {
     let folder = folder();
-    let server = logging(mariadb().next().unwrap(), &[]);
+    let server = logging(mariadbs()[0], &[]);
     let mut session = session(&server);
     let columns = columns(&mut session);
     fill(&mut session, &columns);
@@ -131,7 +131,7 @@ fn every_value_is_found_as_select_shows_it() {
 /// Every character of every character set is what the server makes of it.
 #[test]
 fn characters_are_those_of_the_server() {
-    let server = logging(mariadb().next().unwrap(), &[]);
+    let server = logging(mariadbs()[0], &[]);
     let mut session = session(&server);
     execute(&mut session, &["SET NAMES utf8mb4"]);
     for charset in Charset::all().filter(|charset| charset.min == 1) {

@@ -328,7 +328,7 @@ fn sql_is_used_where_it_works() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let server = start(product, &[]);
     let known = ["log_slave_updates", "is not one of the variables that can be stored safely"];
     poke(&server, &["set", "innodb_buffer_pool_chunk_size", "1", "--yes-i-know"]).exits(2).says(&known);
@@ -370,7 +370,7 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn another_user_is_told_what_it_takes() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let server = start(product, &[]);
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -8,7 +8,7 @@ use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{TABLES, data, execute, folder, mariadb, run, session};
-use crate::support::{Ended, of_today, on_products, products, start, tell};
+use crate::support::{Ended, mariadbs, of_today, on_products, products, start, tell};
 
 /// A server with a log, somebody who changes it, and a folder for scripts.
 pub(crate) struct Play {
@@ -375,7 +375,7 @@ fn reverse_after_alter_and_truncate() {
 
 #[test]
 fn only_what_is_asked_for_is_taken_back_and_the_rest_is_told() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut play = Play::new(product, &[]);
     execute(
         &mut play.session,

@@ -4,7 +4,7 @@ use crate::children::run_script;
 use crate::extract::{execute, mariadb};
 use crate::moment::Scene;
 use crate::reverse::Play;
-use crate::support::Ended;
+use crate::support::{Ended, mariadbs};
 
 fn reverse(scene: &Scene, arguments: &[&str]) -> Ended {
     scene.archive();
@@ -24,7 +24,7 @@ fn rows(scene: &mut Scene, table: &str) -> Vec<String> {
 
 #[test]
 fn definitions_come_from_the_backup_before() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut scene = Scene::new(product, &["--binlog-format=ROW", "--binlog-row-metadata=NO_LOG"]);
     scene.does(&[
         "CREATE TABLE app.g (id INT UNSIGNED PRIMARY KEY, name VARCHAR(20) CHARACTER SET latin1, half DOUBLE AS (id / 2) STORED, \
@@ -93,7 +93,7 @@ fn definitions_come_from_the_backup_before() {
 /// A row that is longer than a packet stops the script before anything is changed, and says what to set.
 #[test]
 fn a_script_with_a_long_row_says_what_the_server_must_take() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut play = Play::new(product, &["--max-allowed-packet=64M"]);
     execute(&mut play.session, &["CREATE TABLE t (id INT PRIMARY KEY, b LONGBLOB)"]);
     execute(&mut play.session, &["INSERT INTO t VALUES (1, REPEAT(x'FF', 9000000))"]);

@@ -2,7 +2,7 @@
 
 use crate::extract::{data, execute, folder, mariadb, run};
 use crate::reverse::Play;
-use crate::support::tell;
+use crate::support::{mariadbs, tell};
 
 #[test]
 fn statements_without_rows_and_columns_without_names_are_refused() {
@@ -228,7 +228,7 @@ fn a_table_without_transactions_stops_the_script() {
 
 #[test]
 fn a_log_that_is_not_whole_is_refused() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut play = Play::new(product, &[]);
     execute(&mut play.session, &["CREATE TABLE t (id INT PRIMARY KEY)"]);
     let gtid = play.done(&["INSERT INTO t VALUES (1)"]);

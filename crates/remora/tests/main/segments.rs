@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::extract::{execute, folder, mariadb, session};
 use crate::store::Fake;
-use crate::support::{Ended, Running, at_store, start, until};
+use crate::support::{Ended, Running, at_store, mariadbs, start, until};
 
 pub(crate) const TABLE: &str = "CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)";
 /// What nobody may find in the repository.
@@ -40,7 +40,7 @@ pub(crate) struct Play {
 impl Play {
     pub(crate) fn new(kind: Kind, options: &[&str]) -> Play {
         let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--binlog-row-metadata=FULL"];
-        let server = start(mariadb().next().unwrap(), &[&own[..], options].concat());
+        let server = start(mariadbs()[0], &[&own[..], options].concat());
         let session = session(&server);
         let play = Play { kind, folder: folder(), store: Fake::start(), server, session };
         play.run("key new full.key", "").exits(0);

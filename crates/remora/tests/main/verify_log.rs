@@ -99,7 +99,7 @@ fn told(verify: impl Fn(&str) -> String) -> [usize; 3] {
 
 #[test]
 fn a_sample_has_a_part_of_the_log() {
-    let product = mariadb().next().unwrap();
+    let product = mariadbs()[0];
     let mut play = Play::new(product, &["--binlog-checksum=CRC32"]);
     play.does(&[TABLE]);
     for _ in 0..4 {

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::{Scene, Stops, sound};
-use crate::support::{connect, until};
+use crate::support::{connect, mariadbs, until};
 
 #[test]
 fn aria_exact_amid_a_statement() {
@@ -18,7 +18,7 @@ fn aria_exact_amid_a_statement() {
 /// a long time.
 #[test]
 fn a_log_of_aria_without_a_checkpoint_is_copied() {
-    let mut scene = Scene::new(super::servers()[0], &[]);
+    let mut scene = Scene::new(mariadbs()[0], &[]);
     scene.server.stop().unwrap();
     for entry in std::fs::read_dir(scene.server.data()).unwrap() {
         let path = entry.unwrap().path();

@@ -8,7 +8,7 @@ use super::since::pass_checkpoint;
 use super::step::Behind;
 use super::{Scene, domain, servers};
 use crate::gate::{Step, Way};
-use crate::support::{connect, until};
+use crate::support::{connect, mariadbs, until};
 
 fn step(statement: &str, before: usize) -> Step {
     (statement.to_owned(), before)
@@ -116,7 +116,7 @@ fn incremental_equals_full() {
 /// checkpoint the copy begins anew, ten times at most.
 #[test]
 fn a_log_that_was_written_over_before_it_was_read_is_begun_anew() {
-    let scene = Scene::new(servers()[0], &["--innodb-log-file-size=4M"]);
+    let scene = Scene::new(mariadbs()[0], &["--innodb-log-file-size=4M"]);
     let mut session = connect(scene.server.socket());
     session.execute("CREATE TABLE app.noise (pad LONGBLOB)").unwrap();
     // Each time it asks for the end of what it shall read, and then where the server is by now.

@@ -8,7 +8,7 @@ use std::process::Command;
 use sandbox::Product;
 
 use super::{OPTIONS, Scene, server, sound, under_load};
-use crate::support::{connect, of_today, places, skipped};
+use crate::support::{connect, mariadbs, of_today, places, skipped};
 
 /// The plugin with the keys, which `cargo xtask setup` brings. The one of 10.11 runs in 11.4, too.
 pub(crate) fn plugin(product: Product) -> Option<PathBuf> {
@@ -27,8 +27,8 @@ pub(crate) fn plugin(product: Product) -> Option<PathBuf> {
 }
 
 fn products() -> Vec<Product> {
-    let all = super::servers().into_iter();
-    all.filter(|product| [Product::MariaDb1011, Product::MariaDb114].contains(product)).collect()
+    let all = mariadbs().into_iter();
+    of_today(all.filter(|product| [Product::MariaDb1011, Product::MariaDb114].contains(product)).collect())
 }
 
 pub(crate) const KEY: &str = "F5502320F8429037B8DAEF761B189D12";

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use super::ddl::{BEFORE, THEN, WANTED};
 use super::{Scene, sound};
-use crate::support::{connect, until};
+use crate::support::{connect, mariadbs, until};
 
 pub(super) const KNOWN: &str = "of the tablespaces may have changed";
 
@@ -205,7 +205,7 @@ fn what_was_made_anew_is_read() {
 
 #[test]
 fn where_the_log_does_not_tell_everything_is_read() {
-    let product = super::servers()[0];
+    let product = mariadbs()[0];
     let mut scene = Scene::new(product, &["--innodb-log-file-size=16M"]);
     scene.fill(2000);
     scene.backup(&[]).exits(0);
@@ -236,7 +236,7 @@ fn where_the_log_does_not_tell_everything_is_read() {
 /// What the server writes after its log was read is no proof that the log did not name it.
 #[test]
 fn pages_that_change_meanwhile_are_no_change_that_the_log_missed() {
-    let scene = Scene::new(super::servers()[0], &["--innodb-log-file-size=64M"]);
+    let scene = Scene::new(mariadbs()[0], &["--innodb-log-file-size=64M"]);
     // Samples are likely to be in this table.
     scene.fill(100_000);
     let mut session = connect(scene.server.socket());
@@ -262,7 +262,7 @@ fn pages_that_change_meanwhile_are_no_change_that_the_log_missed() {
 /// and the log is another one.
 #[test]
 fn a_log_of_another_history_is_noticed() {
-    let scene = Scene::new(super::servers()[0], &[]);
+    let scene = Scene::new(mariadbs()[0], &[]);
     scene.fill(2000);
     pass_checkpoint(&mut connect(scene.server.socket()));
     scene.backup(&[]).exits(0);
