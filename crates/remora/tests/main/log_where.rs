@@ -5,6 +5,7 @@ use server::Session;
 
 use crate::extract::{execute, folder, mariadb, session};
 use crate::log::{log, logging};
+use crate::support::mariadbs;
 
 const TYPES: [(&str, &str); 32] = [
     ("TINYINT(4) UNSIGNED ZEROFILL", "7"),

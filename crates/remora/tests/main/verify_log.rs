@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::binlog::{Play, TABLE};
 use crate::extract::{mariadb, run, session};
 use crate::segments::{self, STORE};
+use crate::support::mariadbs;
 
 /// Where the events of an archived file end, and where its last transaction does.
 fn borders(play: &mut Play, file: &str) -> (Vec<u64>, u64) {
