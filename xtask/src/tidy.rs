@@ -3,6 +3,7 @@
 
 mod circle;
 mod document;
+mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,7 @@ pub(crate) fn run() -> Result<()> {
     manuals(&root, &mut complaints)?;
     circle::check(&root, &mut complaints)?;
     document::check(&root, &mut complaints)?;
+    shape::check(&root, &mut complaints)?;
     matrix::check(&root, &mut complaints)?;
     complaints.extend(header::stale(&root)?);
     widths(&root, &files, &mut complaints)?;

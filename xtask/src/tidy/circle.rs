@@ -29,8 +29,15 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// The files of a source folder.
+pub(super) fn files(source: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    collect(source, &mut Vec::new(), &mut files)?;
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
 /// The source folders of the crates.
-fn sources(root: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn sources(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![root.join("xtask/src")];
     for shelf in ["crates", "plugin"] {
         for entry in std::fs::read_dir(root.join(shelf))? {
