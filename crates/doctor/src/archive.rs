@@ -6,7 +6,7 @@ use humanize::date_time;
 use progress::count;
 
 use crate::facts::{Archive, Facts, Repository, Server};
-use crate::line::{Line, Mend, bad, good, warning};
+use crate::finding::{Finding, Fix, bad, good, warning};
 
 /// How far an archive may be behind, in seconds. It notes each minute that it has everything.
 const BEHIND_MAX_S: i64 = 180;
@@ -14,12 +14,12 @@ const BEHIND_MAX_S: i64 = 180;
 const KEPT_MIN_S: u64 = 86_400;
 
 /// What the server writes into its log, and how long it keeps that.
-pub fn binary_log(facts: &Facts) -> Vec<Line> {
+pub fn binary_log(facts: &Facts) -> Vec<Finding> {
     let server = &facts.server;
     if !server.is_on("log_bin") {
         let what = "it is off: what is committed after a backup can't be brought back, and remora log, binlog, reverse and restore \
                     --until have nothing to read";
-        return vec![bad("log_bin", what, Some(Mend::Restart("log_bin=binlog".to_owned())))];
+        return vec![bad("log_bin", what, Some(Fix::Restart("log_bin=binlog".to_owned())))];
     }
     let mut lines = vec![good("log_bin", "it is on"), format(server)];
     lines.extend(image(server));
@@ -29,7 +29,7 @@ pub fn binary_log(facts: &Facts) -> Vec<Line> {
     lines
 }
 
-fn format(server: &Server) -> Line {
+fn format(server: &Server) -> Finding {
     const NAME: &str = "binlog_format";
     match server.text(NAME) {
         "ROW" => good(NAME, "ROW: every changed row is in the log"),
@@ -39,24 +39,24 @@ fn format(server: &Server) -> Line {
                 "{other}: remora reverse refuses what is logged as statements, log does not see its rows, and a replay of \
                  it may differ"
             ),
-            Mend::set(NAME, "'ROW'"),
+            Fix::set(NAME, "'ROW'"),
         ),
     }
 }
 
-fn image(server: &Server) -> Option<Line> {
+fn image(server: &Server) -> Option<Finding> {
     const NAME: &str = "binlog_row_image";
     Some(match server.settings.get(NAME)?.as_str() {
         full @ ("FULL" | "FULL_NODUP") => good(NAME, format!("{full}: rows are in the log as they were")),
         other => warning(
             NAME,
             format!("{other}: not all values of a row are in the log, so remora reverse refuses it"),
-            Mend::set(NAME, "'FULL'"),
+            Fix::set(NAME, "'FULL'"),
         ),
     })
 }
 
-fn metadata(server: &Server) -> Option<Line> {
+fn metadata(server: &Server) -> Option<Finding> {
     const NAME: &str = "binlog_row_metadata";
     Some(match server.settings.get(NAME)?.as_str() {
         "FULL" => good(NAME, "FULL: the names of columns are in the log"),
@@ -66,7 +66,7 @@ fn metadata(server: &Server) -> Option<Line> {
                 "{other}: the log does not name columns: log calls them @1, @2, and reverse needs the definitions, from a backup \
                  beside the archive or with --schema"
             ),
-            Mend::set(NAME, "'FULL'"),
+            Fix::set(NAME, "'FULL'"),
         ),
     })
 }
@@ -80,7 +80,7 @@ fn kept_s(server: &Server) -> u64 {
     seconds.filter(|seconds| *seconds > 0).unwrap_or(of_days)
 }
 
-fn expiry(facts: &Facts) -> Line {
+fn expiry(facts: &Facts) -> Finding {
     const SUBJECT: &str = "expiry of the log";
     let server = &facts.server;
     if let Some(total) = server.number("max_binlog_total_size").filter(|total| *total > 0) {
@@ -88,7 +88,7 @@ fn expiry(facts: &Facts) -> Line {
             "the server keeps {} of its log (max_binlog_total_size): a busy hour may remove what is not archived yet",
             progress::size(total)
         );
-        return warning(SUBJECT, what, Mend::set("max_binlog_total_size", "0"));
+        return warning(SUBJECT, what, Fix::set("max_binlog_total_size", "0"));
     }
     match kept_s(server) {
         0 => good(SUBJECT, "the server removes none of its log by itself"),
@@ -101,7 +101,7 @@ fn expiry(facts: &Facts) -> Line {
                 "the server keeps its log for {}: an archive that stands still for longer has a gap",
                 long(kept)
             );
-            warning(SUBJECT, what, Mend::set(name.0, name.1))
+            warning(SUBJECT, what, Fix::set(name.0, name.1))
         }
         kept => good(SUBJECT, format!("the server keeps its log for {}", long(kept))),
     }
@@ -117,34 +117,34 @@ fn long(seconds: u64) -> String {
 }
 
 /// What the log does not have.
-fn left_out(server: &Server) -> Vec<Line> {
+fn left_out(server: &Server) -> Vec<Finding> {
     let mut lines = Vec::new();
     if !server.filters.is_empty() {
         lines.push(warning(
             "log filters",
             format!("changes of some databases are not logged ({})", server.filters.join(", ")),
-            Some(Mend::Restart("without binlog_do_db and binlog_ignore_db".to_owned())),
+            Some(Fix::Restart("without binlog_do_db and binlog_ignore_db".to_owned())),
         ));
     }
     if server.is_replica == Some(true) && !server.is_on("log_slave_updates") {
         lines.push(warning(
             "log_slave_updates",
             "it is OFF: what this replica gets from its source is not in its log",
-            Some(Mend::Restart("log_slave_updates=ON".to_owned())),
+            Some(Fix::Restart("log_slave_updates=ON".to_owned())),
         ));
     }
     lines
 }
 
 /// The archive beside the backups.
-pub fn archived(found: &Repository, facts: &Facts) -> Option<Line> {
+pub fn archived(found: &Repository, facts: &Facts) -> Option<Finding> {
     const SUBJECT: &str = "archive";
     let (server, shown) = (&facts.server, &found.shown);
     if !server.is_on("log_bin") || found.error.is_some() {
         return None;
     }
     let command =
-        Some(Mend::Command(format!("remora binlog {shown} (let the system start it, and start it again)")));
+        Some(Fix::Command(format!("remora binlog {shown} (let the system start it, and start it again)")));
     let attached = match server.receivers {
         Some(0) => "; nobody receives the server's log now",
         _ => "",

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// The server.
     pub server: Server,
+    /// What the account may do.
     pub rights: Rights,
+    /// Tables that need care.
     pub tables: Tables,
     /// Whether it can be copied for a backup, or why not. `None`: no source was named.
     pub copy: Option<Result<String, String>>,
+    /// The repository, if one was named.
     pub repository: Option<Repository>,
     /// The time, in seconds since 1970.
     pub now_s: i64,
@@ -67,20 +71,26 @@ pub struct Repository {
     pub is_beside_data: Option<bool>,
     /// Bytes that are free there, if that is known.
     pub free: Option<u64>,
+    /// The newest generation, if there is one.
     pub newest: Option<Newest>,
     /// What is damaged or missing, as far as it is seen without reading all of it.
     pub broken: Vec<String>,
+    /// Whether the backups are encrypted.
     pub encryption: Encryption,
+    /// The archived log beside them.
     pub archive: Archive,
 }
 
 /// The newest generation.
 #[derive(Clone, Debug, Default)]
 pub struct Newest {
+    /// Its number.
     pub number: u64,
+    /// When it was taken, in seconds since 1970.
     pub taken_s: i64,
     /// The bytes of its file.
     pub bytes: u64,
+    /// Whether a server was started on it.
     pub proof: Proof,
 }
 

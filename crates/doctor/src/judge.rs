@@ -1,14 +1,14 @@
-//! What is good, what is not, and what mends it. It knows only what was gathered.
+//! What is good, what is not, and what fixes it. It knows only what was gathered.
 
 use crate::facts::{Facts, Rights, Server, Tables};
-use crate::line::{Line, Mend, bad, good, warning};
+use crate::finding::{Finding, Fix, bad, good, warning};
 use crate::{archive, repository};
 
 /// The smallest `max_allowed_packet` that is not named. It is MariaDB's default.
 const PACKET_MIN: u64 = 16 << 20;
 
 /// All lines, in the order in which they are read.
-pub fn all(facts: &Facts) -> Vec<Line> {
+pub fn all(facts: &Facts) -> Vec<Finding> {
     let mut lines = vec![private(&facts.server), rights(&facts.rights)];
     lines.extend(facts.copy.as_ref().map(copy));
     lines.extend(archive::binary_log(facts));
@@ -23,7 +23,7 @@ pub fn all(facts: &Facts) -> Vec<Line> {
     lines
 }
 
-fn private(server: &Server) -> Line {
+fn private(server: &Server) -> Finding {
     let shown = &server.shown;
     match &server.no_private {
         None => good("server", format!("{shown}; a private server of this version can be started here")),
@@ -32,21 +32,21 @@ fn private(server: &Server) -> Line {
             format!(
                 "{shown}; restore --until, restore --tables and verify --boot start a private server here: {why}"
             ),
-            command.clone().map(Mend::Command),
+            command.clone().map(Fix::Command),
         ),
     }
 }
 
-fn rights(rights: &Rights) -> Line {
+fn rights(rights: &Rights) -> Finding {
     const SUBJECT: &str = "rights";
     if rights.lacks.is_empty() {
         return good(SUBJECT, "this account may back up, archive and dump the whole server");
     }
     let what = format!("this account lacks {} for backup, binlog and dump", rights.lacks.join(", "));
-    bad(SUBJECT, what, Some(Mend::Set { sql: rights.grant.clone(), option: None }))
+    bad(SUBJECT, what, Some(Fix::Set { sql: rights.grant.clone(), option: None }))
 }
 
-fn copy(copy: &Result<String, String>) -> Line {
+fn copy(copy: &Result<String, String>) -> Finding {
     match copy {
         Ok(way) => good("backup", way.clone()),
         Err(why) => bad("backup", format!("remora backup would not work: {why}"), None),
@@ -54,7 +54,7 @@ fn copy(copy: &Result<String, String>) -> Line {
 }
 
 /// What a power cut leaves.
-fn durable(server: &Server) -> Line {
+fn durable(server: &Server) -> Finding {
     const SUBJECT: &str = "durability";
     let lax =
         [("sync_binlog", "1"), ("innodb_flush_log_at_trx_commit", "1")].into_iter().find(|(name, safe)| {
@@ -69,10 +69,10 @@ fn durable(server: &Server) -> Line {
         "{name} is {value}: after a power cut the last transactions are missing from the tables or from the binary log, and an \
          archive may have more than the server"
     );
-    warning(SUBJECT, what, Mend::set(name, safe))
+    warning(SUBJECT, what, Fix::set(name, safe))
 }
 
-fn tables(tables: &Tables) -> Vec<Line> {
+fn tables(tables: &Tables) -> Vec<Finding> {
     let named = |(names, count): &(Vec<String>, u64)| {
         let more = count.saturating_sub(names.len() as u64);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -89,7 +89,7 @@ fn tables(tables: &Tables) -> Vec<Line> {
                 "no primary key: {}; replays and undo scripts look for each of their rows in the whole table",
                 named(found)
             ),
-            Some(Mend::Command(format!("ALTER TABLE {} ADD PRIMARY KEY (...)", first(found)))),
+            Some(Fix::Command(format!("ALTER TABLE {} ADD PRIMARY KEY (...)", first(found)))),
         ),
     };
     let engines = match &tables.without_transactions {
@@ -100,22 +100,22 @@ fn tables(tables: &Tables) -> Vec<Line> {
                 "no transactions: {}; a dump locks them, a crash may damage them, and remora reverse refuses them",
                 named(found)
             ),
-            Some(Mend::Command(format!("ALTER TABLE {} ENGINE=InnoDB", first(found)))),
+            Some(Fix::Command(format!("ALTER TABLE {} ENGINE=InnoDB", first(found)))),
         ),
     };
     vec![keys, engines]
 }
 
-fn local_infile(server: &Server) -> Line {
+fn local_infile(server: &Server) -> Finding {
     if server.is_on("local_infile") {
         return good("local_infile", "import and load send rows with LOAD DATA LOCAL");
     }
     let what =
         "it is OFF: import sends rows with INSERT, which takes several times as long, and load does not work";
-    warning("local_infile", what, Mend::set("local_infile", "ON"))
+    warning("local_infile", what, Fix::set("local_infile", "ON"))
 }
 
-fn packet(server: &Server) -> Line {
+fn packet(server: &Server) -> Finding {
     const NAME: &str = "max_allowed_packet";
     let shown = progress::size(server.number(NAME).unwrap_or_default());
     match server.number(NAME) {
@@ -124,18 +124,18 @@ fn packet(server: &Server) -> Line {
             format!(
                 "{shown}: rows that are longer can't be loaded, and undo scripts with such rows don't run"
             ),
-            Mend::set(NAME, &PACKET_MIN.to_string()),
+            Fix::set(NAME, &PACKET_MIN.to_string()),
         ),
         _ => good(NAME, shown),
     }
 }
 
-fn zones(server: &Server) -> Option<Line> {
+fn zones(server: &Server) -> Option<Finding> {
     Some(match server.zones? {
         0 => warning(
             "time zones",
             "the tables of time zones are empty: CONVERT_TZ with names gives NULL, in import --set too",
-            Some(Mend::Command("mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql".to_owned())),
+            Some(Fix::Command("mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql".to_owned())),
         ),
         _ => good("time zones", "the server knows their names"),
     })
@@ -147,10 +147,12 @@ impl Server {
         self.settings.get(name).map_or("", String::as_str)
     }
 
+    /// Whether a switch is on.
     pub fn is_on(&self, name: &str) -> bool {
         matches!(self.text(name), "ON" | "1")
     }
 
+    /// A variable that is a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name).parse().ok()
     }

@@ -3,12 +3,12 @@
 use humanize::date_time;
 
 use crate::facts::{Encryption, Facts, Newest, Proof, Repository};
-use crate::line::{Line, Mend, bad, good, warning};
+use crate::finding::{Finding, Fix, bad, good, warning};
 
 /// How old the newest backup may be, in seconds: a night, and some time to make it.
 const AGE_MAX_S: i64 = 26 * 3600;
 
-pub fn all(found: &Repository, facts: &Facts) -> Vec<Line> {
+pub fn all(found: &Repository, facts: &Facts) -> Vec<Finding> {
     if let Some(error) = &found.error {
         return vec![bad("repository", error.clone(), None)];
     }
@@ -16,7 +16,7 @@ pub fn all(found: &Repository, facts: &Facts) -> Vec<Line> {
     lines.extend(found.newest.as_ref().map(|newest| proof(found, newest)));
     lines.extend(found.broken.first().map(|first| {
         let what = format!("{first} ({} of that kind)", found.broken.len());
-        bad("repository", what, Some(Mend::Command(format!("remora verify {}", found.shown))))
+        bad("repository", what, Some(Fix::Command(format!("remora verify {}", found.shown))))
     }));
     lines.extend(found.is_beside_data.map(|is_beside| place(found, is_beside)));
     lines.extend(room(found, facts));
@@ -24,9 +24,9 @@ pub fn all(found: &Repository, facts: &Facts) -> Vec<Line> {
     lines
 }
 
-fn newest(found: &Repository, now_s: i64) -> Line {
+fn newest(found: &Repository, now_s: i64) -> Finding {
     const SUBJECT: &str = "newest backup";
-    let command = Some(Mend::Command(found.command.clone()));
+    let command = Some(Fix::Command(found.command.clone()));
     let Some(newest) = &found.newest else {
         return bad(SUBJECT, format!("there is none in {}", found.shown), command);
     };
@@ -37,9 +37,9 @@ fn newest(found: &Repository, now_s: i64) -> Line {
     }
 }
 
-fn proof(found: &Repository, newest: &Newest) -> Line {
+fn proof(found: &Repository, newest: &Newest) -> Finding {
     const SUBJECT: &str = "proof";
-    let command = Some(Mend::Command(format!("remora verify {}@{} --boot", found.shown, newest.number)));
+    let command = Some(Fix::Command(format!("remora verify {}@{} --boot", found.shown, newest.number)));
     match newest.proof {
         Proof::Sound => good(SUBJECT, "a server was started on the newest backup and found it sound"),
         Proof::Earlier(number) => {
@@ -52,7 +52,7 @@ fn proof(found: &Repository, newest: &Newest) -> Line {
     }
 }
 
-fn place(found: &Repository, is_beside: bool) -> Line {
+fn place(found: &Repository, is_beside: bool) -> Finding {
     const SUBJECT: &str = "another disk";
     if !is_beside {
         return good(SUBJECT, "the repository is in another file system than the data");
@@ -62,12 +62,12 @@ fn place(found: &Repository, is_beside: bool) -> Line {
     warning(
         SUBJECT,
         what,
-        Some(Mend::Command(format!("remora mirror {repository} /another/disk (or s3://BUCKET/PREFIX)"))),
+        Some(Fix::Command(format!("remora mirror {repository} /another/disk (or s3://BUCKET/PREFIX)"))),
     )
 }
 
 /// Whether the next backup fits.
-fn room(found: &Repository, facts: &Facts) -> Option<Line> {
+fn room(found: &Repository, facts: &Facts) -> Option<Finding> {
     const SUBJECT: &str = "free space";
     let free = found.free?;
     // The first one is of all data, and compressed.
@@ -80,12 +80,12 @@ fn room(found: &Repository, facts: &Facts) -> Option<Line> {
         warning(
             SUBJECT,
             format!("{what}, and the next backup may take {}", progress::size(next)),
-            Some(Mend::Command(command)),
+            Some(Fix::Command(command)),
         )
     })
 }
 
-fn keys(found: &Repository) -> Line {
+fn keys(found: &Repository) -> Finding {
     const SUBJECT: &str = "encryption";
     match &found.encryption {
         Encryption::None => good(SUBJECT, "the backups are not encrypted, so there is no key to lose"),
@@ -94,7 +94,7 @@ fn keys(found: &Repository) -> Line {
             format!(
                 "the key {file} is on the disk of the repository: who loses this disk loses both, who has it reads all"
             ),
-            Some(Mend::Command(format!("cp {file} ELSEWHERE, and keep a copy on paper"))),
+            Some(Fix::Command(format!("cp {file} ELSEWHERE, and keep a copy on paper"))),
         ),
         Encryption::Sealed(Some(_)) => good(
             SUBJECT,
@@ -106,7 +106,7 @@ fn keys(found: &Repository) -> Line {
         Encryption::Sealed(None) => warning(
             SUBJECT,
             "encrypted, and no key was given: what the backups are is not known",
-            Some(Mend::Command("give the key with --key FILE".to_owned())),
+            Some(Fix::Command("give the key with --key FILE".to_owned())),
         ),
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::facts::{Archive, Encryption, Newest, Proof, Repository};
-use crate::line::State::{self, Bad, Warning};
+use crate::finding::State::{self, Bad, Warning};
 
 const NOW_S: i64 = 1_800_000_000;
 
@@ -64,8 +64,8 @@ fn told(change: &dyn Fn(&mut Facts)) -> (State, String) {
     let mut lines = all(&facts);
     lines.retain(|line| line.state != State::Good);
     let [line] = lines.as_slice() else { panic!("{lines:?}") };
-    let mend = line.mend.as_ref().map(Mend::shown).unwrap_or_default().join(" ");
-    (line.state, format!("{}: {} | {mend}", line.subject, line.what))
+    let fix = line.fix.as_ref().map(Fix::shown).unwrap_or_default().join(" ");
+    (line.state, format!("{}: {} | {fix}", line.subject, line.what))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use doctor::line::{Line, Mend, State};
+use doctor::finding::{Finding, Fix, State};
 use failure::usage;
 use progress::Progress;
 use serde_json::json;
@@ -29,7 +29,7 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Look whether a server can be backed up, archived and brought back, before the day when it must be
 ///
-/// Each line says what is good, what is not, and what mends it: a statement, a line for the option file, or a
+/// Each line says what is good, what is not, and what fixes it: a statement, a line for the option file, or a
 /// command. Nothing is changed. What can be tried without harm is tried.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 }
 
 /// Shows all lines, and says how it ends.
-fn show(lines: &[Line], report: &Report) -> Result<Exit> {
+fn show(lines: &[Finding], report: &Report) -> Result<Exit> {
     let count = |state: State| lines.iter().filter(|line| line.state == state).count();
     let (good, warnings, bad) = (count(State::Good), count(State::Warning), count(State::Bad));
     for line in lines {
@@ -79,7 +79,7 @@ fn show(lines: &[Line], report: &Report) -> Result<Exit> {
             continue;
         }
         report.data(&format!("{:<8} {:<22} {}", line.state.word(), line.subject, line.what))?;
-        for text in line.mend.as_ref().map(Mend::shown).unwrap_or_default() {
+        for text in line.fix.as_ref().map(Fix::shown).unwrap_or_default() {
             report.data(&format!("{:31}   {text}", ""))?;
         }
     }
@@ -96,12 +96,12 @@ fn show(lines: &[Line], report: &Report) -> Result<Exit> {
     })
 }
 
-fn object(line: &Line) -> serde_json::Value {
+fn object(line: &Finding) -> serde_json::Value {
     let (mut sql, mut option, mut command) = (None, None, None);
-    match &line.mend {
-        Some(Mend::Set { sql: now, option: kept }) => (sql, option) = (Some(now), kept.as_ref()),
-        Some(Mend::Restart(kept)) => option = Some(kept),
-        Some(Mend::Command(text)) => command = Some(text),
+    match &line.fix {
+        Some(Fix::Set { sql: now, option: kept }) => (sql, option) = (Some(now), kept.as_ref()),
+        Some(Fix::Restart(kept)) => option = Some(kept),
+        Some(Fix::Command(text)) => command = Some(text),
         None => {}
     }
     json!({

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use server::Session;
 
-use crate::extract::{execute, folder, mariadb, run, session};
+use crate::extract::{execute, folder, run, session};
 use crate::support::{Ended, mariadbs, start};
 
 /// The checks of a run that are not good: state, subject and the statement that mends it.

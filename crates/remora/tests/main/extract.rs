@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use sandbox::{Family, Product, Sandbox};
+use sandbox::{Product, Sandbox};
 use server::Session;
 use tempfile::TempDir;
 

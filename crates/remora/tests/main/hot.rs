@@ -27,11 +27,11 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ::server::Session;
-use sandbox::{Family, Product, Sandbox, Settings};
+use sandbox::{Product, Sandbox, Settings};
 use tempfile::TempDir;
 
 use crate::ssh;
-use crate::support::{Ended, Running, connect, mariadbs, of_today, places, products, remora, tell, until};
+use crate::support::{Ended, Running, connect, mariadbs, of_today, places, remora, tell, until};
 
 /// Copies of each server of a long run.
 const GENERATIONS: u32 = 5;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use disk::{RealDisk, Tree as _};
-use sandbox::{Family, Sandbox, Settings};
+use sandbox::{Sandbox, Settings};
 
 use crate::ibd::files;
-use crate::support::{Ended, Place, mariadbs, of_today, on_mariadb, on_products, places, products, skipped};
+use crate::support::{Ended, Place, mariadbs, of_today, on_mariadb, on_products, places, skipped};
 use crate::tmpfs::Mounted;
 
 /// What is left free for the server, in MiB.

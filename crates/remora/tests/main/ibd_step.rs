@@ -1,11 +1,11 @@
 //! Remora and the server are killed at each statement that changes something while a written file gets its
 //! place.
 
-use sandbox::{Family, Sandbox};
+use sandbox::Sandbox;
 
 use crate::gate::{Gate, Step, Victim, Way};
 use crate::ibd::{TABLE, files, same, text};
-use crate::support::{Place, Running, mariadbs, of_today, on_products, products, start, tell};
+use crate::support::{Place, Running, mariadbs, of_today, on_products, start, tell};
 
 /// Starts the import behind a gate.
 fn begin(place: &Place, stop: Option<Step>) -> (Gate, Running) {

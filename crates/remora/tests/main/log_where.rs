@@ -3,7 +3,7 @@
 use innodb::table::collation::Charset;
 use server::Session;
 
-use crate::extract::{execute, folder, mariadb, session};
+use crate::extract::{execute, folder, session};
 use crate::log::{log, logging};
 use crate::support::mariadbs;
 

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use sandbox::{Family, Product, Sandbox, Settings};
+use sandbox::{Product, Sandbox, Settings};
 use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{execute, folder, run, session};
-use crate::support::{Ended, Running, mariadbs, of_today, on_products, places, products, remora, start};
+use crate::support::{Ended, Running, mariadbs, of_today, on_products, places, remora, start};
 
 /// A server with a log, a repository with its generations and the archive.
 pub(crate) struct Scene {

@@ -1,7 +1,7 @@
 //! `remora reverse REPO/NAME`: what the log does not say of columns comes from the backup beside it.
 
 use crate::children::run_script;
-use crate::extract::{execute, mariadb};
+use crate::extract::execute;
 use crate::moment::Scene;
 use crate::reverse::Play;
 use crate::support::{Ended, mariadbs};

@@ -7,7 +7,7 @@ use sandbox::Sandbox;
 use server::Session;
 use tempfile::TempDir;
 
-use crate::extract::{execute, folder, mariadb, session};
+use crate::extract::{execute, folder, session};
 use crate::store::Fake;
 use crate::support::{Ended, Running, at_store, mariadbs, start, until};
 

@@ -3,12 +3,10 @@
 
 use std::process::Stdio;
 
-use sandbox::Family;
-
 use super::Pair;
 use crate::gate::{Gate, Step, Victim, Way};
 use crate::ibd::{TABLE, files};
-use crate::support::{Ended, Running, mariadbs, of_today, on_products, products, remora, tell, until};
+use crate::support::{Ended, Running, mariadbs, of_today, on_products, remora, tell, until};
 
 /// Rows of so many bytes in a text make a table large enough for a file of its own.
 const ROWS: u64 = 150;
