@@ -16,6 +16,9 @@ pub enum Failure {
     /// Somebody else holds something that is needed.
     #[error("{0}")]
     Busy(String),
+    /// The user asked to stop.
+    #[error("stopped by a signal")]
+    Stopped,
 }
 
 /// How far work got that goes on past what it can't do.

@@ -143,9 +143,10 @@ impl Exit {
                     Failure::Usage(_) => Exit::Usage,
                     Failure::Damage(_) => Exit::Damaged,
                     Failure::Busy(_) => Exit::Busy,
+                    Failure::Stopped => stopped(),
                 };
             }
-            if let Some(Stopped(signal)) = cause.downcast_ref::<Stopped>() {
+            if let Some(job::Stopped(signal)) = cause.downcast_ref::<job::Stopped>() {
                 return stopped_by(*signal);
             }
             if let Some(error) = cause.downcast_ref::<import::Error>() {
@@ -252,18 +253,6 @@ fn is_held(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>());
     matches!(inner, Some(Failure::Busy(_)))
 }
-
-/// A signal came while we waited.
-#[derive(Debug)]
-pub(crate) struct Stopped(pub(crate) i32);
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("stopped by a signal")
-    }
-}
-
-impl std::error::Error for Stopped {}
 
 /// The reader of our output is gone: `remora ... | head` is not a failure. A broken pipe anywhere else is.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! `remora`: arguments, wiring, output and exit codes. The other crates do the work.
 
 mod args;
-mod child;
 mod chosen;
 mod command_line;
 mod commands;
@@ -13,7 +12,6 @@ mod loss;
 mod password;
 mod report;
 mod retain;
-mod stdin;
 mod stop;
 mod terminal;
 

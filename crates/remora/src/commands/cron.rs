@@ -1,7 +1,5 @@
 //! `remora cron`
 
-mod hook;
-
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,13 +11,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select, tick};
 use humanize::date_time;
+use job::{Child, Hook, JobEnd, Signals, code as code_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
-use self::hook::{Hook, Told};
-use crate::child::{self, Child, Signals, code as code_of};
 use crate::exit::Exit;
 use crate::report::Report;
+use crate::stop;
 
 /// Lines of output that are shown when a command has failed.
 const TAIL_LINES: usize = 50;
@@ -98,9 +96,9 @@ enum End {
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    let signals = Signals::new()?;
+    let signals = Signals::new(&stop::signals())?;
     let line = arguments.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    child::adopt();
+    job::adopt();
     let mut log = Log::open(&arguments.log, arguments.log_size);
     let Some(_lock) = lock(arguments, &signals, &mut log)? else { return Ok(Exit::Done) };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -148,7 +146,7 @@ fn tell(arguments: &Arguments, (code, reason): (u8, &str), signals: &Signals, lo
     let Some(hook) = hook else { return Ok(()) };
     let (path, tail) = (arguments.log.display().to_string(), log.tail());
     let code = if is_good { 0 } else { code.max(Exit::Failed.code()) };
-    let told = Told { code, reason, tail: &tail, log: &path };
+    let told = JobEnd { code, reason, tail: &tail, log: &path };
     match hook {
         Hook::Url(url) => told.call(url, signals).with_context(|| format!("{option} {url}")),
         Hook::Command(command) => match attend((&told.command(command), Some(HOOK_S)), signals, log)? {

@@ -13,6 +13,7 @@ use form::FormArgs;
 use import::source::Stdin;
 use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary};
 use progress::{Progress, count};
+use repack::InterruptibleStdin;
 use rows::{Habits, Hints, Json, Nulls};
 use serde_json::json;
 use server::Target;
@@ -21,7 +22,6 @@ use crate::args::{MachineArgs, ServerArgs};
 use crate::commands::table_name;
 use crate::exit::Exit;
 use crate::report::{self, Report};
-use crate::stdin::Patient;
 pub(super) use word::size;
 use word::{Delimiter, Maybe, assignment, columns};
 
@@ -205,7 +205,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     let stop = crate::commands::stop_flag(report)?;
     let folder = std::env::current_dir().context("the current folder")?;
     let stdin = request.inputs.contains(&Input::Stdin).then(|| Stdin {
-        reader: Box::new(Patient { stop: Arc::clone(&stop) }),
+        reader: Box::new(InterruptibleStdin { stop: Arc::clone(&stop) }),
         spool: std::env::temp_dir(),
     });
     let machine = arguments.run.machine.reach()?;

@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use disk::{Output, RealDisk};
+use job::{Child, Signals};
 use progress::Progress;
 use serde_json::json;
 use server::{Hold, HoldMode, Session, Target};
 use snapshot::server_lock::{self, Waiting};
 
 use crate::args::ServerArgs;
-use crate::child::{self, Child};
 use crate::exit::Exit;
 use crate::report::Report;
+use crate::stop;
 
 const EXAMPLES: &str = "EXAMPLES
   remora lock -- lvcreate --snapshot --size 10G --name snap vg/data
@@ -74,7 +75,7 @@ enum Mode {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let signals = child::Signals::new()?;
+    let signals = Signals::new(&stop::signals())?;
     let target = arguments.server.target(password)?;
     let mut session = target.connect()?;
     let mode = match arguments.mode {
@@ -114,7 +115,7 @@ fn under_lock(
     session: Session,
     mode: &HoldMode,
     target: &Target,
-    signals: &child::Signals,
+    signals: &Signals,
     report: &Report,
 ) -> Result<u8> {
     let wait = Duration::from_secs(arguments.wait.into());

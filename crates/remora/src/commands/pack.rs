@@ -2,7 +2,6 @@
 
 mod bench;
 mod column;
-mod convert;
 mod method;
 
 use std::io::{self, IsTerminal};
@@ -14,8 +13,8 @@ use codec::Codec;
 use codec::parallel::Job;
 use disk::RealDisk;
 use failure::usage;
+use repack::{Conversion, Converted, Old, Switches};
 
-use self::convert::{Converted, Old, Switches, Way};
 use self::method::Method;
 use crate::commands::{self, cores};
 use crate::exit::{self, Exit};
@@ -127,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     files.each(report, |file, switches| {
         let threads = switches.threads;
         let job = Job { codec: method.codec, level: method.level, threads, long: arguments.long };
-        files.one(file, Way::Pack(job), switches)
+        files.one(file, Conversion::Pack(job), switches, report)
     })
 }
 
@@ -136,8 +135,8 @@ pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exi
     if let Some(name) = &arguments.column {
         return files.each(report, |file, switches| column::run(file, name, switches));
     }
-    let way = if arguments.test { Way::Test } else { Way::Unpack };
-    files.each(report, |file, switches| files.one(file, way, switches))
+    let way = if arguments.test { Conversion::Test } else { Conversion::Unpack };
+    files.each(report, |file, switches| files.one(file, way, switches, report))
 }
 
 impl Files {
@@ -156,7 +155,7 @@ impl Files {
             force: self.force,
             named: self.output.is_some(),
             stop: commands::stop_flag(report)?,
-            report: report.clone(),
+            report: report.shared(),
         };
         let mut worst = Exit::Done;
         for file in &self.files {
@@ -176,26 +175,27 @@ impl Files {
         Ok(worst)
     }
 
-    fn one(&self, file: &Path, way: Way, switches: &Switches) -> Result<Exit> {
+    fn one(&self, file: &Path, way: Conversion, switches: &Switches, report: &Report) -> Result<Exit> {
         let to_stdout = self.stdout || file == Path::new("-");
-        if way == Way::Test || to_stdout {
-            if to_stdout && matches!(way, Way::Pack(_)) && io::stdout().is_terminal() {
+        if way == Conversion::Test || to_stdout {
+            if to_stdout && matches!(way, Conversion::Pack(_)) && io::stdout().is_terminal() {
                 return Err(usage("compressed data is not written to a terminal: redirect standard output"));
             }
-            let (shown, source) = convert::source(file, switches)?;
-            let done = convert::stream(source, way, switches).with_context(|| shown.clone())?;
-            if way == Way::Test {
-                say(&switches.report, &shown, &done, None);
+            let (shown, source) = repack::source(file, switches)?;
+            let done =
+                repack::stream(source, exit::stdout(), way, switches).with_context(|| shown.clone())?;
+            if way == Conversion::Test {
+                say(report, &shown, &done, None);
             }
             return Ok(Exit::Done);
         }
-        let codec = convert::codec_of(&RealDisk, file)?;
+        let codec = repack::codec_of(&RealDisk, file)?;
         let name = match &self.output {
             Some(name) => name.clone(),
             None => new_name(file, codec, way)?,
         };
-        let done = convert::file(&RealDisk, file, &name, way, switches)?;
-        say(&switches.report, &file.display().to_string(), &done, Some(&name));
+        let done = repack::file(&RealDisk, file, &name, way, switches)?;
+        say(report, &file.display().to_string(), &done, Some(&name));
         Ok(Exit::Done)
     }
 }
@@ -205,18 +205,18 @@ fn is_stop(exit: Exit) -> bool {
 }
 
 /// The name of the new file if none was given.
-fn new_name(file: &Path, codec: Codec, way: Way) -> Result<PathBuf> {
+fn new_name(file: &Path, codec: Codec, way: Conversion) -> Result<PathBuf> {
     let stem = without_extension(file, codec);
     let shown = file.display();
     match way {
-        Way::Pack(job) => {
+        Conversion::Pack(job) => {
             let mut name = stem.unwrap_or_else(|| file.to_owned()).into_os_string();
             name.push(".");
             name.push(job.codec.extension());
             Ok(name.into())
         }
         _ if codec == Codec::Plain => {
-            Err(failure::damage(format!("{shown}: {}", convert::NOT_COMPRESSED)))
+            Err(failure::damage(format!("{shown}: {}", repack::NOT_COMPRESSED)))
         }
         _ => stem.ok_or_else(|| {
             usage(format!(

@@ -2,13 +2,9 @@
 
 mod advise;
 mod check;
-mod fresh;
-mod program;
-mod prove;
 mod show;
 mod side;
 mod snapshot;
-mod trial;
 
 use clap::{Args, Subcommand};
 use failure::usage;

@@ -20,7 +20,7 @@ use self::measure::{Cost, Place};
 use self::sample::Sample;
 use self::way::Contender;
 use crate::commands::{self, cores};
-use crate::exit::{Exit, Stopped};
+use crate::exit::Exit;
 use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.note(&contender.name);
         match measured(&contender, &place, threads) {
             Ok(row) => rows.push(row),
-            Err(_) if stop.load(Ordering::Relaxed) => return Err(Stopped(crate::stop::signal()).into()),
+            Err(_) if stop.load(Ordering::Relaxed) => return Err(failure::Failure::Stopped.into()),
             Err(error) => {
                 report.warn(&format!("{}: {error:#}", contender.name));
                 exit = if contender.ours || exit == Exit::Damaged { Exit::Damaged } else { Exit::Partial };

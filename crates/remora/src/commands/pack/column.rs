@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use codec::parallel;
 use failure::usage;
 use progress::{Progress, count};
+use repack::Switches;
 
-use super::convert::{self, Switches};
 use crate::exit::{self, Exit};
 
 /// The most names that an error lists.
@@ -16,7 +16,7 @@ const NAMES_MAX: usize = 20;
 
 /// Writes the column with this name or number to standard output.
 pub(super) fn run(file: &Path, name: &str, switches: &Switches) -> Result<Exit> {
-    let (shown, source) = convert::source(file, switches)?;
+    let (shown, source) = repack::source(file, switches)?;
     let mut out = io::BufWriter::with_capacity(1 << 18, exit::stdout());
     let choose = |fields: &[Vec<u8>]| {
         chosen(fields, name).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
@@ -24,7 +24,7 @@ pub(super) fn run(file: &Path, name: &str, switches: &Switches) -> Result<Exit> 
     let outcome = parallel::column(source, &mut out, switches.threads, choose);
     let taken = outcome.and_then(|taken| out.flush().map(|()| taken)).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => usage(format!("--column {name}: {error}")),
-        _ => convert::explained(error, switches),
+        _ => repack::explained(error, switches),
     });
     let taken = taken.with_context(|| shown.clone())?;
     if taken.left_out == 0 {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use dryrun::program;
+use dryrun::server::{Proof, by_program, by_server};
 use humanize::text;
 use instance::server_folders::server_folders;
 use progress::Progress;
@@ -14,8 +16,7 @@ use status::variable::Snapshot;
 use status::variable::check::{Finding, Verdict, check_with, suffixed};
 use status::variable::plugin::{Load, loads};
 
-use super::prove::{Proof, by_program, prove};
-use super::{program, side};
+use super::side;
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         _ if arguments.no_start => unproven = Some("--no-start was given".to_owned()),
         Ok(installation) => {
             report.phase("starting a server with it", None);
-            proof = Some(prove(&installation, &server_folders()?, &snapshot, &lines, &mut checked)?);
+            proof = Some(by_server(&installation, &server_folders()?, &snapshot, &lines, &mut checked)?);
             by = By::Server;
         }
         Err(why) => unproven = Some(why),

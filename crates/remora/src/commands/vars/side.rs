@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use dryrun::{fresh, program};
 use failure::usage;
 use server::{OptionFile, OptionFiles, OptionLine};
 use status::variable::{Snapshot, read_file, read_server, shipped};
 
-use super::{fresh, program};
 use crate::args::ServerArgs;
 
 /// A side; an option file's names are not interpreted yet.

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
+use dryrun::fresh::fresh;
+use dryrun::program;
 use progress::Progress;
 
-use super::fresh::fresh;
-use super::{program, side};
+use super::side;
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;

@@ -10,18 +10,18 @@ use status::variable::{Meaning, Number, Snapshot, is_administrative, number, res
 const TRIED_MAX_BYTES: i128 = 256 << 20;
 
 /// The lines, and what came of them so far.
-pub(super) struct Trial<'a> {
+pub struct Trial<'a> {
     /// Lines that were not refused.
-    pub(super) tried: Vec<&'a OptionLine>,
+    pub tried: Vec<&'a OptionLine>,
     /// Options that are not tried, because they concern the machine that the file is for.
-    pub(super) left_out: Vec<String>,
+    pub left_out: Vec<String>,
     /// Refused lines, and what was said of them.
     blamed: Vec<(&'a OptionLine, String)>,
 }
 
 impl<'a> Trial<'a> {
     /// Takes the lines that the server reads and that can be tried here.
-    pub(super) fn of(snapshot: &Snapshot, lines: &'a [OptionLine], checked: &Checked<'_>) -> Trial<'a> {
+    pub fn of(snapshot: &Snapshot, lines: &'a [OptionLine], checked: &Checked<'_>) -> Trial<'a> {
         let read = lines.iter().filter(|line| is_read(snapshot, line));
         let own = shipped::find(snapshot.series()).unwrap_or_else(|| snapshot.clone());
         let (tried, left_out): (Vec<&OptionLine>, Vec<&OptionLine>) =
@@ -31,7 +31,7 @@ impl<'a> Trial<'a> {
 
     /// Tries the lines, and removes those that are refused until none is. `refusal` gets options, and returns
     /// what was said if they were refused. Returns that if no line can be blamed for it.
-    pub(super) fn run(
+    pub fn run(
         &mut self,
         checked: &Checked<'_>,
         mut refusal: impl FnMut(Vec<String>) -> anyhow::Result<Option<String>>,
@@ -44,7 +44,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Adds the refused lines to the findings.
-    pub(super) fn blame(&self, title: &str, checked: &mut Checked<'_>) {
+    pub fn blame(&self, title: &str, checked: &mut Checked<'_>) {
         for (line, said) in &self.blamed {
             checked.findings.retain(|finding| !finding.is_about(line) || finding.verdict == Verdict::Aborts);
             if !checked.findings.iter().any(|finding| finding.is_about(line)) {

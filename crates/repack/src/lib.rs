@@ -1,5 +1,7 @@
 //! Converts one file: the new form is written beside the old one, read back, and only then put in its place.
 
+mod stdin;
+
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,44 +11,42 @@ use anyhow::{Context, Result, bail};
 use codec::Codec;
 use codec::parallel::{self, Job};
 use disk::{Disk, Kind, Output, RealDisk, Stat, Tree, Volume};
-use progress::Progress;
+use failure::Failure;
+use progress::{Progress, Shared};
 
-use crate::exit::{self, Stopped};
-use crate::report::Report;
-use crate::stdin::Patient;
-use crate::stop;
+pub use self::stdin::InterruptibleStdin;
 
 /// What to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub enum Conversion {
     Pack(Job),
     Unpack,
     Test,
 }
 
-pub(super) struct Switches {
-    pub(super) threads: usize,
-    pub(super) keep: bool,
-    pub(super) force: bool,
+pub struct Switches {
+    pub threads: usize,
+    pub keep: bool,
+    pub force: bool,
     /// Whether the new file's name was given.
-    pub(super) named: bool,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) report: Report,
+    pub named: bool,
+    pub stop: Arc<AtomicBool>,
+    pub report: Shared,
 }
 
 /// What was done.
-pub(super) struct Converted {
-    pub(super) from: Codec,
-    pub(super) to: Codec,
-    pub(super) from_bytes: u64,
-    pub(super) to_bytes: u64,
-    pub(super) plain_bytes: u64,
-    pub(super) old: Old,
+pub struct Converted {
+    pub from: Codec,
+    pub to: Codec,
+    pub from_bytes: u64,
+    pub to_bytes: u64,
+    pub plain_bytes: u64,
+    pub old: Old,
 }
 
 /// What became of the file that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Old {
+pub enum Old {
     /// It stays.
     Stays,
     /// It is removed.
@@ -56,10 +56,10 @@ pub(super) enum Old {
 }
 
 /// The error for a file without a codec.
-pub(super) const NOT_COMPRESSED: &str = "this is not a compressed file, or its first bytes are damaged";
+pub const NOT_COMPRESSED: &str = "this is not a compressed file, or its first bytes are damaged";
 
 /// The codec of a regular file.
-pub(super) fn codec_of(disk: &RealDisk, file: &Path) -> Result<Codec> {
+pub fn codec_of(disk: &RealDisk, file: &Path) -> Result<Codec> {
     let shown = || file.display().to_string();
     match disk.entry(file).with_context(shown)?.kind {
         Kind::File => {}
@@ -71,9 +71,12 @@ pub(super) fn codec_of(disk: &RealDisk, file: &Path) -> Result<Codec> {
 }
 
 /// Opens a file or standard input for reading to its end, with its name.
-pub(super) fn source(file: &Path, switches: &Switches) -> Result<(String, Box<dyn Read + Send>)> {
+pub fn source(file: &Path, switches: &Switches) -> Result<(String, Box<dyn Read + Send>)> {
     if file == Path::new("-") {
-        return Ok(("standard input".to_owned(), Box::new(Patient { stop: Arc::clone(&switches.stop) })));
+        return Ok((
+            "standard input".to_owned(),
+            Box::new(InterruptibleStdin { stop: Arc::clone(&switches.stop) }),
+        ));
     }
     Ok((file.display().to_string(), open(&RealDisk, file, switches)?.1))
 }
@@ -91,7 +94,7 @@ fn open(disk: &RealDisk, file: &Path, switches: &Switches) -> Result<(Stat, Box<
 struct Watched<R> {
     source: R,
     stop: Arc<AtomicBool>,
-    report: Option<Report>,
+    report: Option<Shared>,
 }
 
 impl<R: Read> Read for Watched<R> {
@@ -153,16 +156,16 @@ impl<T: Write> Write for Seen<T> {
 fn through(
     source: Box<dyn Read + Send>,
     sink: &mut dyn Write,
-    way: Way,
+    way: Conversion,
     threads: usize,
 ) -> io::Result<(Codec, (blake3::Hash, u64))> {
     match way {
-        Way::Pack(job) => parallel::reading(source, threads, |plain| {
+        Conversion::Pack(job) => parallel::reading(source, threads, |plain| {
             let mut plain = Seen::new(plain);
             parallel::compress(&mut plain, sink, job)?;
             Ok(plain.sum())
         }),
-        Way::Unpack | Way::Test => {
+        Conversion::Unpack | Conversion::Test => {
             let (codec, source) = codec::recognised(source)?;
             if codec == Codec::Plain {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, NOT_COMPRESSED));
@@ -175,9 +178,9 @@ fn through(
 }
 
 /// Explains an error: a damaged file, a signal, or an error of the system.
-pub(super) fn explained(error: io::Error, switches: &Switches) -> anyhow::Error {
+pub fn explained(error: io::Error, switches: &Switches) -> anyhow::Error {
     if switches.stop.load(Ordering::Relaxed) {
-        return Stopped(stop::signal()).into();
+        return Failure::Stopped.into();
     }
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => failure::damage(error.to_string()),
@@ -186,18 +189,23 @@ pub(super) fn explained(error: io::Error, switches: &Switches) -> anyhow::Error 
 }
 
 /// Converts a source to standard output, or to nowhere.
-pub(super) fn stream(source: Box<dyn Read + Send>, way: Way, switches: &Switches) -> Result<Converted> {
+pub fn stream(
+    source: Box<dyn Read + Send>,
+    stdout: impl Write + 'static,
+    way: Conversion,
+    switches: &Switches,
+) -> Result<Converted> {
     let counted = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let source: Box<dyn Read + Send> = Box::new(Counted { source, count: Arc::clone(&counted) });
     let mut out: Box<dyn Write> = match way {
-        Way::Test => Box::new(io::sink()),
-        _ => Box::new(io::BufWriter::with_capacity(1 << 18, exit::stdout())),
+        Conversion::Test => Box::new(io::sink()),
+        _ => Box::new(io::BufWriter::with_capacity(1 << 18, stdout)),
     };
     let outcome =
         through(source, &mut out, way, switches.threads).and_then(|done| out.flush().map(|()| done));
     let (from, (_, plain_bytes)) = outcome.map_err(|error| explained(error, switches))?;
     let from_bytes = counted.load(Ordering::Relaxed);
-    let to = if let Way::Pack(job) = way { job.codec } else { Codec::Plain };
+    let to = if let Conversion::Pack(job) = way { job.codec } else { Codec::Plain };
     Ok(Converted { from, to, from_bytes, to_bytes: 0, plain_bytes, old: Old::Stays })
 }
 
@@ -215,11 +223,11 @@ impl Read for Counted {
 }
 
 /// Packs or unpacks a file into a file of another name.
-pub(super) fn file(
+pub fn file(
     disk: &RealDisk,
     from: &Path,
     to: &Path,
-    way: Way,
+    way: Conversion,
     switches: &Switches,
 ) -> Result<Converted> {
     let shown = || from.display().to_string();
@@ -229,14 +237,14 @@ pub(super) fn file(
     let mut output = Output::create(disk, to).with_context(|| to.display().to_string())?;
     let partial = Output::partial(to);
     let done = match way {
-        Way::Pack(_) => through(source, &mut output, way, switches.threads),
-        Way::Unpack | Way::Test => Sparse::over(disk, &partial).and_then(|mut sparse| {
+        Conversion::Pack(_) => through(source, &mut output, way, switches.threads),
+        Conversion::Unpack | Conversion::Test => Sparse::over(disk, &partial).and_then(|mut sparse| {
             let done = through(source, &mut sparse, way, switches.threads)?;
             sparse.finish().map(|()| done)
         }),
     };
     let (codec, sum) = done.map_err(|error| explained(error, switches)).with_context(shown)?;
-    if let (Way::Pack(job), true) = (way, codec == Codec::Plain && is_wrong_end(from)) {
+    if let (Conversion::Pack(job), true) = (way, codec == Codec::Plain && is_wrong_end(from)) {
         switches.report.warn(&format!(
             "{}: its name says that it is compressed, but its content is not; it was packed as it is, as {}",
             from.display(),
@@ -253,7 +261,7 @@ pub(super) fn file(
         (false, false) => Old::Removed,
     };
     put(disk, output, (from, to), &before, old)?;
-    let to_codec = if let Way::Pack(job) = way { job.codec } else { Codec::Plain };
+    let to_codec = if let Conversion::Pack(job) = way { job.codec } else { Codec::Plain };
     let (from_bytes, plain_bytes) = (before.len, sum.1);
     Ok(Converted { from: codec, to: to_codec, from_bytes, to_bytes, plain_bytes, old })
 }
@@ -376,7 +384,7 @@ fn check(disk: &RealDisk, from: &Path, to: &Path, entry: &disk::Entry, switches:
 fn read_back(
     disk: &RealDisk,
     partial: &Path,
-    way: Way,
+    way: Conversion,
     wanted: (blake3::Hash, u64),
     switches: &Switches,
 ) -> Result<u64> {
@@ -385,8 +393,8 @@ fn read_back(
     let source = Watched { source, stop: Arc::clone(&switches.stop), report: None };
     let mut found = Seen::new(io::sink());
     let outcome = match way {
-        Way::Pack(_) => parallel::decompress(Box::new(source), &mut found, switches.threads).map(drop),
-        Way::Unpack | Way::Test => io::copy(&mut { source }, &mut found).map(drop),
+        Conversion::Pack(_) => parallel::decompress(Box::new(source), &mut found, switches.threads).map(drop),
+        Conversion::Unpack | Conversion::Test => io::copy(&mut { source }, &mut found).map(drop),
     };
     outcome.map_err(|error| explained(error, switches)).context("what was written can't be read back")?;
     if found.sum() != wanted {

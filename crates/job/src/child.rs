@@ -14,41 +14,44 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
-use crate::exit::Stopped;
-use crate::stop;
-
 /// How long to wait before checking again who is left.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Our own variable, which the user's command must not see.
 const PASSWORD: &str = "REMORA_TYPED_PASSWORD";
 
+/// A signal came while we waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stopped by a signal")]
+pub struct Stopped(pub i32);
+
 /// The signals that ask us to stop, for a run that passes them on.
-pub(crate) struct Signals(Receiver<i32>);
+pub struct Signals(Receiver<i32>);
 
 impl Signals {
-    pub(crate) fn new() -> Result<Signals> {
+    /// Receives these from now on.
+    pub fn new(signals: &[i32]) -> Result<Signals> {
         let (send, receive) = unbounded();
-        let mut signals = signal_hook::iterator::Signals::new(stop::signals())?;
+        let mut signals = signal_hook::iterator::Signals::new(signals)?;
         std::thread::spawn(move || signals.forever().try_for_each(|signal| send.send(signal)));
         Ok(Signals(receive))
     }
 
     /// Waits; a signal is an error.
-    pub(crate) fn pause(&self, time: Duration) -> Result<()> {
+    pub fn pause(&self, time: Duration) -> Result<()> {
         match self.0.recv_timeout(time) {
             Ok(signal) => Err(anyhow::Error::new(Stopped(signal))),
             Err(_) => Ok(()),
         }
     }
 
-    pub(crate) fn receiver(&self) -> &Receiver<i32> {
+    pub fn receiver(&self) -> &Receiver<i32> {
         &self.0
     }
 }
 
 /// A command that is running.
-pub(crate) struct Child {
+pub struct Child {
     pid: Pid,
     ended: Receiver<io::Result<ExitStatus>>,
     group: bool,
@@ -56,12 +59,12 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a command with our own streams.
-    pub(crate) fn start(command: &[OsString]) -> Result<Child> {
+    pub fn start(command: &[OsString]) -> Result<Child> {
         Child::spawn(&mut prepared(command)?, false)
     }
 
     /// Starts a command in its own process group, so that the whole group can be ended.
-    pub(crate) fn start_group(command: &[OsString], output: io::PipeWriter) -> Result<Child> {
+    pub fn start_group(command: &[OsString], output: io::PipeWriter) -> Result<Child> {
         let mut prepared = prepared(command)?;
         let errors = output.try_clone()?;
         prepared.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
@@ -80,12 +83,12 @@ impl Child {
     }
 
     /// Receives its exit status when it ends.
-    pub(crate) fn ended(&self) -> &Receiver<io::Result<ExitStatus>> {
+    pub fn ended(&self) -> &Receiver<io::Result<ExitStatus>> {
         &self.ended
     }
 
     /// Sends a signal to the command, or to its whole group.
-    pub(crate) fn signal(&self, signal: i32) {
+    pub fn signal(&self, signal: i32) {
         let Some(signal) = Signal::from_named_raw(signal) else { return };
         // It may have ended by itself.
         if self.group {
@@ -97,7 +100,7 @@ impl Child {
 
     /// Waits for its end and passes signals on. If a signal ended the command, the exit code is 128 plus the
     /// signal's number, as in a shell.
-    pub(crate) fn wait(&mut self, signals: &Signals) -> Result<u8> {
+    pub fn wait(&mut self, signals: &Signals) -> Result<u8> {
         loop {
             crossbeam_channel::select! {
                 recv(self.ended) -> status => return Ok(code(status.context("the command's end was missed")??)),
@@ -108,7 +111,7 @@ impl Child {
 
     /// Ends the command and everything that it has started, even processes outside its group: asks first, and
     /// waits for all of them.
-    pub(crate) fn end_family(&self, grace: Duration) {
+    pub fn end_family(&self, grace: Duration) {
         let family = Family { first: self.pid };
         let mut asked = BTreeSet::new();
         let end = Instant::now() + grace;
@@ -126,14 +129,14 @@ impl Child {
     }
 
     /// Reaps processes that were left to us.
-    pub(crate) fn reap(&self) {
+    pub fn reap(&self) {
         Family { first: self.pid }.reap(&processes());
     }
 }
 
 /// Makes this process the parent of orphans of its children, so that processes outside a command's group are
 /// found too.
-pub(crate) fn adopt() {
+pub fn adopt() {
     // If this fails only the group is ended.
     set_child_subreaper(Some(getpid())).ok();
 }
@@ -211,7 +214,7 @@ fn prepared(command: &[OsString]) -> Result<Command> {
 }
 
 /// The exit code, as a shell would report it.
-pub(crate) fn code(status: ExitStatus) -> u8 {
+pub fn code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
 }

@@ -2,24 +2,24 @@
 
 use std::path::Path;
 
+use ::server::{Environment, OptionLine, Overrides, Session, Target};
 use sandbox::{Installation, Places, Sandbox, Settings};
-use server::{Environment, OptionLine, Overrides, Session, Target};
 use status::variable::check::{Checked, Finding, Setting, Verdict, is_as_asked};
 use status::variable::{Meaning, Snapshot, is_list, read_server, resolve};
 
-use super::program;
-use super::trial::Trial;
+use crate::program;
+use crate::trial::Trial;
 
 /// The result of the trial.
-pub(super) struct Proof {
+pub struct Proof {
     /// The server's error, if it did not start and no line could be blamed.
-    pub(super) refused: Option<String>,
+    pub refused: Option<String>,
     /// Options that were not tried, because they concern the machine that the file is for.
-    pub(super) left_out: Vec<String>,
+    pub left_out: Vec<String>,
 }
 
 /// A session with a sandbox.
-pub(super) fn session(sandbox: &Sandbox) -> Result<Session, server::Error> {
+pub fn session(sandbox: &Sandbox) -> Result<Session, ::server::Error> {
     let overrides = Overrides {
         socket: Some(sandbox.socket().to_owned()),
         user: Some("root".to_owned()),
@@ -31,7 +31,7 @@ pub(super) fn session(sandbox: &Sandbox) -> Result<Session, server::Error> {
 
 /// Starts a server with the lines that it reads, removes lines until it starts, and checks what the other
 /// lines did. The findings become what the server says.
-pub(super) fn prove(
+pub fn by_server(
     installation: &Installation,
     places: &Places,
     snapshot: &Snapshot,
@@ -75,7 +75,7 @@ pub(super) fn prove(
 
 /// The same by the program alone, which reads the lines as its options and starts no server: MySQL has
 /// `--validate-config` for that; other programs say with `--help` what they refuse.
-pub(super) fn by_program(
+pub fn by_program(
     path: &Path,
     snapshot: &Snapshot,
     lines: &[OptionLine],

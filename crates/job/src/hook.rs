@@ -14,7 +14,7 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// Who is told.
 #[derive(Clone, Debug)]
-pub(super) enum Hook {
+pub enum Hook {
     Url(String),
     Command(String),
 }
@@ -30,20 +30,20 @@ impl FromStr for Hook {
 }
 
 /// How a job ended.
-pub(super) struct Told<'a> {
+pub struct JobEnd<'a> {
     /// Its exit code.
-    pub(super) code: u8,
-    pub(super) reason: &'a str,
+    pub code: u8,
+    pub reason: &'a str,
     /// The end of its output.
-    pub(super) tail: &'a [u8],
+    pub tail: &'a [u8],
     /// The path of the log.
-    pub(super) log: &'a str,
+    pub log: &'a str,
 }
 
-impl Told<'_> {
+impl JobEnd<'_> {
     /// The command line for a command of the user's.
-    pub(super) fn command(&self, command: &str) -> Vec<OsString> {
-        let Told { code, reason, log, .. } = self;
+    pub fn command(&self, command: &str) -> Vec<OsString> {
+        let JobEnd { code, reason, log, .. } = self;
         let settings =
             [format!("REMORA_CODE={code}"), format!("REMORA_REASON={reason}"), format!("REMORA_LOG={log}")];
         let words = std::iter::once("env".to_owned()).chain(settings);
@@ -52,7 +52,7 @@ impl Told<'_> {
 
     /// Calls a URL: GET for a success, POST with the end of the output for a failure. Tries three times,
     /// unless a signal comes.
-    pub(super) fn call(&self, url: &str, signals: &Signals) -> Result<()> {
+    pub fn call(&self, url: &str, signals: &Signals) -> Result<()> {
         let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build();
         let agent = ureq::Agent::new_with_config(config);
         let once = || {

@@ -7,7 +7,7 @@ use instance::server_folders::server_folders;
 use sandbox::{Product, Sandbox, Settings};
 use status::variable::{Snapshot, are_equal, deprecations, is_administrative, read_server};
 
-use super::{program, prove};
+use crate::{program, server as private};
 
 /// Variables whose values follow from the options of a sandbox.
 const DEPENDENT: [&str; 2] = ["have_ssl", "have_openssl"];
@@ -20,13 +20,13 @@ fn name(option: &str) -> Option<String> {
 
 /// A snapshot of a series from its program and a fresh server, without anything specific to this machine.
 /// With `probe` it also tries options that the program does not list, which takes half a minute.
-pub(super) fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
+pub fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
     let product: Product = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
     let places = server_folders()?;
     let installation = sandbox::find(&places, product)?;
     let mut listed = program::help(installation.command(), &[])?;
     let server = Sandbox::start(&installation, &places, &Settings::default())?;
-    let mut session = prove::session(&server)?;
+    let mut session = private::session(&server)?;
     let mut snapshot = read_server(&mut session)?;
     for (name, text) in deprecations(&mut session, &snapshot)? {
         if let Some(variable) = snapshot.variables.get_mut(&name) {

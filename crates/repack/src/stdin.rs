@@ -12,11 +12,11 @@ const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Standard input whose reads fail when the command must stop: otherwise a read from a silent pipe would
 /// outlast any signal.
-pub(crate) struct Patient {
-    pub(crate) stop: Arc<AtomicBool>,
+pub struct InterruptibleStdin {
+    pub stop: Arc<AtomicBool>,
 }
 
-impl Read for Patient {
+impl Read for InterruptibleStdin {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // Not through the standard library's buffer, which poll does not know about.
         let stdin = io::stdin();

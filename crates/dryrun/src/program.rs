@@ -16,7 +16,7 @@ const HELP: [&str; 2] = ["--verbose", "--help"];
 const LOOK: Duration = Duration::from_millis(5);
 
 /// What a program says about its options.
-pub(super) fn read(path: &Path) -> anyhow::Result<Snapshot> {
+pub fn read(path: &Path) -> anyhow::Result<Snapshot> {
     if !path.is_file() {
         bail!("there is no program {}", path.display());
     }
@@ -25,7 +25,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Snapshot> {
 
 /// Adds the options of plugins to what is known about a server. Returns those whose libraries the program
 /// can't load.
-pub(super) fn learn_plugins(
+pub fn learn_plugins(
     command: &dyn Fn() -> Command,
     options: &[String],
     snapshot: &mut Snapshot,
@@ -50,7 +50,7 @@ pub(super) fn learn_plugins(
 }
 
 /// What the program of a command says about its options, when it is started with these.
-pub(super) fn help(command: Command, options: &[String]) -> anyhow::Result<Snapshot> {
+pub fn help(command: Command, options: &[String]) -> anyhow::Result<Snapshot> {
     let output = ask(command, options, &HELP)?;
     let text = String::from_utf8_lossy(&output.stdout);
     Help::read(&text).map_err(|error| {
@@ -61,7 +61,7 @@ pub(super) fn help(command: Command, options: &[String]) -> anyhow::Result<Snaps
 }
 
 /// What a program says of options, and whether it refuses one of them. No server is started.
-pub(super) fn judge(path: &Path, options: &[String], can_validate: bool) -> anyhow::Result<(bool, String)> {
+pub fn judge(path: &Path, options: &[String], can_validate: bool) -> anyhow::Result<(bool, String)> {
     let how: &[&str] = match can_validate {
         // Without the first one it ends where the folder that was compiled in is missing.
         true => &["--secure-file-priv=", "--log-error-verbosity=2", "--validate-config"],
@@ -74,11 +74,7 @@ pub(super) fn judge(path: &Path, options: &[String], can_validate: bool) -> anyh
 }
 
 /// Adds the options that the program accepts but does not list. Each is tried in a run of its own.
-pub(super) fn probe(
-    command: &dyn Fn() -> Command,
-    program: &Path,
-    snapshot: &mut Snapshot,
-) -> anyhow::Result<()> {
+pub fn probe(command: &dyn Fn() -> Command, program: &Path, snapshot: &mut Snapshot) -> anyhow::Result<()> {
     let content = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
     let others = shipped::all();
     for name in candidates(&content, snapshot, &others.iter().collect::<Vec<_>>()) {
