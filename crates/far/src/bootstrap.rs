@@ -1,4 +1,4 @@
-//! How the far side gets to the other machine.
+//! The shell script that receives and starts the far side on the other machine.
 
 /// The exit code of the script when the machine is not one with Linux and the architecture of this build.
 const OTHER_MACHINE: u8 = 97;

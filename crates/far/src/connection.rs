@@ -27,7 +27,7 @@ impl Greeting {
     }
 
     fn decode(payload: &[u8]) -> io::Result<Greeting> {
-        let rest = payload.strip_prefix(MAGIC).ok_or_else(|| corrupt("the far side is no remora"))?;
+        let rest = payload.strip_prefix(MAGIC).ok_or_else(|| corrupt("the other side is not remora"))?;
         let mut input = Decoder(rest);
         if input.u32()? != VERSION {
             return Err(corrupt("the far side speaks another version"));
@@ -88,7 +88,7 @@ impl Wire {
 
     fn receive(&mut self) -> io::Result<Vec<u8>> {
         if self.open == 0 {
-            return Err(corrupt("nothing was asked"));
+            return Err(corrupt("an answer without a request"));
         }
         let gone = || {
             let text = "the connection to the other machine ended";

@@ -1,4 +1,4 @@
-//! Stops a server's process for a limited time, and checks that it stayed stopped.
+//! Freezes a server: stops its process for a limited time, and checks that it stayed stopped.
 //!
 //! Its files are then as a power failure would leave them: everything it had written is there, writes whose
 //! completion it had not seen may be there, and nothing comes later.
@@ -71,8 +71,10 @@ impl FrozenProcess {
         let told = guard.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read(&mut line)?;
         let mut stopped = FrozenProcess { freeze, pid, guard, began, threads: Vec::new() };
         if told == 0 {
-            let text =
-                format!("process {} can't be stopped: it is not there, or another user's", freeze.process);
+            let text = format!(
+                "process {} can't be stopped: it does not exist or belongs to another user",
+                freeze.process
+            );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         loop {
@@ -100,14 +102,11 @@ impl FrozenProcess {
             return Ok(lasted);
         }
         let why = match lasted >= self.freeze.bound || !on_guard {
-            true => format!(
-                "it may stand still for {:.1} s, and that was not enough",
-                self.freeze.bound.as_secs_f64()
-            ),
-            false => "somebody let it go on".to_owned(),
+            true => format!("the limit of {:.1} s was not enough", self.freeze.bound.as_secs_f64()),
+            false => "another process continued it".to_owned(),
         };
         Err(io::Error::other(format!(
-            "the server (process {}) has run while its files were copied: {why}; the copy is of no use",
+            "the server (process {}) ran while its files were copied: {why}; the copy is unusable",
             self.freeze.process
         )))
     }
@@ -194,7 +193,7 @@ mod tests {
         kill_process(stopped.pid, Signal::STOP).unwrap();
         while !state(&child) {}
         let error = stopped.end().unwrap_err().to_string();
-        assert!(error.contains("somebody let it go on"), "{error}");
+        assert!(error.contains("another process continued it"), "{error}");
         child.kill().unwrap();
         child.wait().unwrap();
     }

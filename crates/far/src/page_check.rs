@@ -1,4 +1,4 @@
-//! Checks the pages of InnoDB's files, on whichever side reads them.
+//! Checks the pages of InnoDB's files, on the side that reads them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use block::tree::{BadPage, Check};
 use innodb::Error;
 use innodb::page_check::Format;
 
-/// Knows how the pages of InnoDB's files are made, by the first page of each.
+/// Checks pages of InnoDB's files. The first page of each file tells the page format.
 #[derive(Debug, Default)]
 pub struct PageCheck {
     /// What the first pages of files have told.

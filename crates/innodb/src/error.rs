@@ -32,7 +32,7 @@ pub enum Error {
         /// The text; if it is long, without its end.
         text: String,
     },
-    /// Two rows that are equal in a key that allows no two.
+    /// Two rows with the same value of a unique key.
     #[error("duplicate entry {entry} for the key `{index}`")]
     Duplicate {
         /// The index.
@@ -40,8 +40,8 @@ pub enum Error {
         /// The values of the key's columns.
         entry: String,
     },
-    /// A row behind one that it belongs in front of.
-    #[error("{entry} comes too late: rows are expected in the order of `{index}`")]
+    /// A row that is not in key order.
+    #[error("{entry} is out of order: rows are expected in the order of `{index}`")]
     Unsorted {
         /// The index.
         index: String,

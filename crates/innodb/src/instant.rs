@@ -1,5 +1,5 @@
-//! Columns that were added, dropped or moved instantly, as the first record of a clustered index describes
-//! them.
+//! Instant ALTER TABLE: columns that were added, dropped or moved instantly, as the metadata record of the
+//! clustered index describes them.
 //!
 //! Facts: `btr_cur_instant_init_low()` and `dict_table_t::deserialise_columns()` of MariaDB's source.
 

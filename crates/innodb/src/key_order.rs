@@ -1,4 +1,4 @@
-//! The order of an index as bytes: keys in a form that is compared byte by byte.
+//! Index order as bytes: encodes keys so that comparing bytes compares keys.
 //!
 //! Facts: `cmp_data()` in `rem0cmp.cc` of MariaDB's source, and `strnncollsp` of its binary collations. NULL
 //! comes before all values, or after them in descending order.
@@ -28,7 +28,7 @@ enum Comparison {
     Double,
 }
 
-/// How entries of an index are compared, where that needs no collation's weights.
+/// How entries of an index are compared, if that needs no collation weights.
 #[derive(Clone, Debug)]
 pub struct KeyOrder {
     /// For each field of the key: how it is compared, whether it may be NULL, whether it is descending.

@@ -1,4 +1,4 @@
-//! The rows of a leaf, including remains of deleted ones.
+//! The rows of a leaf page, including remains of deleted ones.
 
 use crate::Error;
 use crate::index_page::{HEAP, IndexPage, RecordHeader, Status};

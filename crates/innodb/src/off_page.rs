@@ -1,4 +1,4 @@
-//! Values, or their ends, that are stored outside of their row, in pages of their own.
+//! Off-page values: values, or their ends, that are stored in BLOB pages.
 //!
 //! Facts: `btr0cur.h` and `btr0cur.cc` of MariaDB's source.
 
@@ -11,7 +11,7 @@ pub(crate) const PART: usize = DATA + 8;
 /// The most bytes of a value in a page.
 pub(crate) const PART_BYTES_MAX: usize = TRAILER - PART;
 
-/// Where the rest of a value is.
+/// Where the off-page part of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The tablespace.

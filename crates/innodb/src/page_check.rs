@@ -1,7 +1,7 @@
-//! Whether pages are intact as they lie in a file, in every form that a tablespace may have.
+//! Checks whether the pages of a file are intact, in every page format that a tablespace may have.
 //!
-//! Tables are read from fewer forms, see [`crate::space`]; this is for copies of whole files. A server that
-//! runs may be writing a page while somebody reads it: its checksum tells.
+//! Tables are read from fewer formats, see [`crate::space`]; this is for copies of whole files. A running
+//! server may be writing a page while it is read: then its checksum is wrong.
 //!
 //! Facts: `fsp0types.h`, `fil0fil.h`, `buf0buf.cc` (`buf_page_is_corrupted()`), `page0zip.cc`
 //! (`page_zip_verify_checksum()`) and `fil0pagecompress.cc` of MariaDB's source, and which pages its backup
@@ -36,7 +36,7 @@ const ENCRYPTION: &[u8] = b"s\x0e\x0cREt";
 /// The smallest page of `ROW_FORMAT=COMPRESSED`.
 const ZIP_BYTES_MIN: usize = 1024;
 
-/// The beginning of a file that tells how its pages are: as much as the largest page has.
+/// How much of the beginning of a file is needed to recognise its page format: the size of the largest page.
 pub const FIRST_BYTES: usize = 64 << 10;
 
 /// The form of a tablespace's pages.
@@ -52,7 +52,7 @@ enum Form {
     Unknown,
 }
 
-/// How the pages of a file are, by its first page.
+/// The page format of a file, as its first page describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     form: Form,
@@ -69,11 +69,11 @@ pub struct Format {
 }
 
 impl Format {
-    /// Recognises the form by the first [`FIRST_BYTES`] of a file, or all of it if that is less.
+    /// Recognises the format from the first [`FIRST_BYTES`] of a file, or from all of it if it is shorter.
     ///
-    /// Two kinds of files do not tell: a new one, whose first page is zeros as long as the server has not
-    /// written it, and the second and later files of the system tablespace. In these a page may have any of
-    /// the forms, and `page_bytes`, which is `innodb_page_size`.
+    /// Two kinds of files do not tell their format: a new one, whose first page is zeros until the server
+    /// writes it, and the second and later files of the system tablespace. Their pages may have any format,
+    /// and have `page_bytes` bytes (`innodb_page_size`).
     ///
     /// # Errors
     /// [`Error::Corrupt`] if this is not the first page of a tablespace, which it may be when it is read
@@ -120,7 +120,7 @@ impl Format {
         self.page_bytes
     }
 
-    /// Whether the first page told the form.
+    /// Whether the first page identifies the format.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.form != Form::Unknown

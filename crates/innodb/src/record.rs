@@ -34,16 +34,16 @@ pub struct Layout {
 pub enum FieldPosition {
     /// It is NULL.
     Null,
-    /// The record ends before it: it has the default that its column had when it was added.
+    /// Not in the record: it has the default that its column was added with (instant ADD COLUMN).
     Default,
-    /// All of it is here.
+    /// The whole value is in the record.
     Inline {
         /// Its first byte in the page.
         at: u16,
         /// Its bytes.
         len: u16,
     },
-    /// A part is here; its last 20 bytes say where the rest is.
+    /// The value is off-page. The record has a prefix, which may be empty, and then a reference of 20 bytes.
     External {
         /// Its first byte in the page.
         at: u16,
@@ -57,9 +57,9 @@ pub enum FieldPosition {
 pub enum FieldValue<'a> {
     /// It is NULL.
     Null,
-    /// All of it.
+    /// The whole value.
     Whole(&'a [u8]),
-    /// Its beginning, and the reference to the rest.
+    /// The prefix that is in the record, and the reference to the rest.
     External(&'a [u8], &'a [u8; REFERENCE_BYTES]),
 }
 
@@ -75,7 +75,7 @@ pub struct Extent {
 }
 
 impl Layout {
-    /// For an index whose records all have all fields.
+    /// The layout of an index whose records all have all fields.
     #[must_use]
     pub fn new(index: &Index) -> Layout {
         Layout::of(index.fields.clone(), index.key_fields, index.fields.len())

@@ -1,5 +1,4 @@
-//! The redo log: whether a server was shut down with everything in its files, and a copy of it that is proven
-//! byte by byte.
+//! The redo log: whether it shows a clean shutdown, and a copy of it that is verified byte by byte.
 //!
 //! A server that recovers takes the first mini-transaction that is not sound for the end of the log, and says
 //! nothing. So a copy must be proven before: a changed bit would undo everything after it.
@@ -182,13 +181,13 @@ enum MiniTransaction {
     Wrong,
 }
 
-/// Copies a log from its checkpoint on, and proves all of it. The copy is no ring: [`LogCopier::head`] comes
-/// first, the mini-transactions follow. It names no file outside of the data folder ([`path_in_copy`]): a
-/// server that recovers by it would open that file of the original server.
+/// Copies a log from its checkpoint on, and verifies all of it. The copy is not circular:
+/// [`LogCopier::head`] comes first, the mini-transactions follow. It names no file outside of the data
+/// folder ([`path_in_copy`]): a server that recovers by it would open that file of the original server.
 #[derive(Clone, Debug)]
 pub struct LogCopier {
     log: Log,
-    /// Everything before this LSN is proven.
+    /// Everything before this LSN is verified.
     lsn: u64,
     /// The bytes from there on that were taken.
     rest: Vec<u8>,
@@ -223,7 +222,7 @@ impl LogCopier {
         &self.spaces
     }
 
-    /// The LSN before which everything is proven.
+    /// The LSN before which everything is verified.
     #[must_use]
     pub fn lsn(&self) -> u64 {
         self.lsn

@@ -1,4 +1,4 @@
-//! A tablespace: the facts on its first page, which pages are free, and which segment owns which.
+//! A tablespace: its header, which pages are free, and which segment owns which page.
 //!
 //! Facts: `fsp0types.h` and `fsp0fsp.h` of MariaDB's source. An extent is 64 pages, 1 MiB.
 

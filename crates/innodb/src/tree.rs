@@ -13,7 +13,7 @@ pub const CLUSTERED_ROOT: u32 = 3;
 /// The most levels of a tree, more than any has.
 const LEVELS_MAX: u16 = 50;
 
-/// The position of a page in its tree.
+/// The position of a page in its index tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagePosition {
     /// The tree.

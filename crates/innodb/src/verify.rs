@@ -1,4 +1,5 @@
-//! Verifies that a file contains what was meant to be written and nothing else: all of it is read and compared.
+//! Verifies that a file contains what was meant to be written and nothing else: all of it is read and
+//! compared.
 //!
 //! Each page has one owner, and descriptors and segments agree. Each tree is in order, each node pointer has
 //! the first key of its page. The rows are those that were given, and the entries of each other index are
@@ -21,7 +22,7 @@ use crate::tree::Scratch;
 use crate::write::page_allocator;
 use crate::write::{Content, Plan, Record, RecordBuilder, Root, Row, Written};
 
-/// What a file should contain.
+/// What a file is expected to contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The table.
@@ -34,7 +35,7 @@ pub struct Expected<'a> {
     pub written: &'a Written,
 }
 
-/// Proves that a file contains exactly this. Several threads read leaves, each with a clone of `pages`.
+/// Verifies that a file contains exactly this. Several threads read leaves, each with a clone of `pages`.
 ///
 /// # Errors
 /// [`Error::Corrupt`], and those of the pages.
@@ -91,7 +92,7 @@ struct Verifier<'a> {
     scratch: Scratch,
 }
 
-/// A tree that is proven.
+/// The state of the check of one tree.
 struct TreeCheck<'a> {
     builder: &'a RecordBuilder,
     root: Root,
@@ -213,9 +214,12 @@ impl<'a> Verifier<'a> {
             return Err(corrupt(root.page, DATA + 36, "a segment has pages that its tree has not").into());
         }
         if self.expected.written.contents.get(at) != Some(&check.content) {
-            return Err(
-                corrupt(root.page, DATA, format!("`{}` has not what was written", builder.name())).into()
-            );
+            return Err(corrupt(
+                root.page,
+                DATA,
+                format!("`{}` does not have what was written", builder.name()),
+            )
+            .into());
         }
         if !builder.is_clustered() && self.sums.get(at) != Some(&check.content) {
             let what = format!("the entries of `{}` are not those of the rows", builder.name());
@@ -224,7 +228,7 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Proves all leaves of a tree, several at once.
+    /// Verifies all leaves of a tree, several at once.
     fn leaves<P: Pages<Error: Send> + Clone + Send>(
         &mut self,
         check: &mut TreeCheck<'_>,
@@ -265,7 +269,7 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Joins what a part of the leaves has shown to what the parts before it have.
+    /// Merges the result of a part of the leaves into that of the parts before it.
     fn join(
         &mut self,
         check: &mut TreeCheck<'_>,
@@ -293,7 +297,7 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Proves that exactly the pages without an owner are free.
+    /// Verifies that exactly the pages without an owner are marked as free.
     fn end(&self) -> Result<(), Error> {
         for (extent, used) in self.used.iter().enumerate() {
             let free = self.extents.all().get(extent).map_or(u64::MAX, |extent| extent.free);

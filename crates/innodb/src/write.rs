@@ -1,8 +1,8 @@
 //! Files of tables, made without a server: rows in the order of keys become all pages of a tablespace.
 //!
 //! 1. [`RecordBuilder::record`] makes the record of a [`Row`] in an index.
-//! 2. [`LeafBuilder`] fills the leaves of an index with records in order. Several can work at once, each at a part
-//!    of the rows; each gives [`LeafRun`]s of leaves that have no number yet.
+//! 2. [`LeafBuilder`] fills the leaves of an index with records in order. Several can work at once, each on a
+//!    part of the rows; each returns [`LeafRun`]s of leaves that have no page number yet.
 //! 3. [`Writer::join`] takes the runs of an index in order, numbers their pages, gives them to the caller and
 //!    builds the levels above; [`Writer::finish`] ends all trees and gives the pages that describe the file.
 //!

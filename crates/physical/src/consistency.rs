@@ -1,4 +1,4 @@
-//! Tells whether files can be trusted: whether a server has written everything to them.
+//! Checks whether table files are consistent: whether the server had written everything to them.
 
 use std::fmt;
 use std::io::Read;
@@ -18,16 +18,16 @@ use crate::{Error, File};
 /// Bytes of the log after the last checkpoint that are examined: more than any single change has.
 const TAIL_BYTES: usize = 4 << 20;
 
-/// Whether the files can be trusted.
+/// Whether table files are consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consistency {
-    /// A server that was shut down left them, or exported them.
+    /// The server was shut down cleanly, or it exported them.
     Consistent,
-    /// They may show different moments.
+    /// They may be from different points in time.
     Inconsistent(Inconsistency),
 }
 
-/// Why files can't be trusted.
+/// Why table files are not consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inconsistency {
     /// What was found.
@@ -44,7 +44,7 @@ impl fmt::Display for Inconsistency {
 }
 
 impl Source {
-    /// Whether the files of these tables can be trusted.
+    /// Whether the files of these tables are consistent.
     #[must_use]
     pub fn check_consistency(&self, disk: &dyn Disk, tables: &[&TableFiles]) -> Consistency {
         // In a data folder a .cfg proves nothing: it stays there after IMPORT TABLESPACE.
@@ -59,12 +59,12 @@ impl Source {
     }
 }
 
-/// Why the files of a table outside of a data folder are not those of an export, if so.
+/// Why the files of a table outside a data folder are not a complete export, if so.
 fn loose(disk: &dyn Disk, table: &TableFiles) -> Option<Inconsistency> {
     let what = if table.exported {
         table.files.iter().find_map(|file| stale(disk, file))?
     } else {
-        format!("there is no {}.cfg beside it, so nothing says that the server wrote all of it", table.name)
+        format!("there is no {}.cfg next to it to show that the server had written everything", table.name)
     };
     let advice = format!(
         "stop the server, or copy the files while FLUSH TABLES {}.{} FOR EXPORT holds",
@@ -73,7 +73,8 @@ fn loose(disk: &dyn Disk, table: &TableFiles) -> Option<Inconsistency> {
     Some(Inconsistency { what, advice })
 }
 
-/// Why a file's `.cfg` does not speak for it, if so. What can't be read is named when the rows are.
+/// Why a file's `.cfg` does not vouch for it, if so. A file that can't be read is reported when its rows are
+/// read.
 fn stale(disk: &dyn Disk, path: &Path) -> Option<String> {
     if disk.open(path).is_ok_and(|file| file.is_written_to() == Some(true)) {
         return Some(format!("a server has {} open", path.display()));
@@ -85,7 +86,7 @@ fn stale(disk: &dyn Disk, path: &Path) -> Option<String> {
     match read.map(|_| Export::parse(bytes)) {
         Ok(Ok(export)) if export.space_id == Some(own) => None,
         Ok(Ok(_)) => Some(format!(
-            "{} is of another file, as IMPORT TABLESPACE leaves it, so nothing says that the server wrote all of {}",
+            "{} belongs to another tablespace, as IMPORT TABLESPACE leaves it, and does not show that all of {} was written",
             cfg.display(),
             path.display()
         )),
@@ -95,7 +96,7 @@ fn stale(disk: &dyn Disk, path: &Path) -> Option<String> {
     }
 }
 
-/// Why a data folder is not that of a server that was shut down, if so.
+/// Why a data folder is not that of a server that was shut down cleanly, if so.
 fn doubt(disk: &dyn Disk, data: &Path) -> Result<Option<Inconsistency>, Error> {
     let doubt = |what: String, advice: &str| Ok(Some(Inconsistency { what, advice: advice.to_owned() }));
     let system = data.join("ibdata1");
@@ -103,24 +104,23 @@ fn doubt(disk: &dyn Disk, data: &Path) -> Result<Option<Inconsistency>, Error> {
     if opened.is_written_to() == Some(true) {
         return doubt(
             format!("a server is running on {}", data.display()),
-            "stop it, or copy the files elsewhere while FLUSH TABLES ... FOR EXPORT holds, and name the copy",
+            "stop it, or copy the files while FLUSH TABLES ... FOR EXPORT holds, and use the copy",
         );
     }
     if !is_log_at_end(disk, data)? {
         return doubt(
             format!(
-                "the server on {} was not stopped but killed, or this is a copy of its files while it ran, because the \
-                 redo log has changes that the tables have not",
+                "{} was not shut down cleanly, or copied while the server ran: the redo log is ahead of the tables",
                 data.display()
             ),
-            "start a server on it, or on a copy, and stop it again",
+            "start a server on it, or on a copy of it, and shut it down",
         );
     }
     match unfinished(disk, data)? {
         0 => Ok(None),
         number => doubt(
             format!(
-                "the tables have changes of {} that {} neither committed nor rolled back",
+                "the tables contain changes of {} that {} neither committed nor rolled back",
                 count(number, "transaction"),
                 if number == 1 { "was" } else { "were" },
             ),

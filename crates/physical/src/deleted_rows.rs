@@ -15,7 +15,7 @@ use crate::row_reader::{OpenTable, RowWriter};
 use crate::row_text::Values;
 use crate::{Counts, Error, File, RowReader};
 
-/// Where a row was found.
+/// Where the remains of a deleted row were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remainder {
     /// It is marked as deleted and not purged yet.
@@ -101,7 +101,7 @@ impl RowReader<'_> {
             let count = EXTENT_PAGES.min(limit - first);
             pages.read(first, count as usize)?;
             for number in first..first + count {
-                let Some(bytes) = pages.held(number) else { break };
+                let Some(bytes) = pages.buffered(number) else { break };
                 let Some(page) = leaf_of(opened, bytes, number) else { continue };
                 let is_free = extents.is_free(number);
                 let mut failed = Ok(());

@@ -48,7 +48,8 @@ pub enum Error {
     /// The server did not import the file, or its table differs from what was written.
     #[error("{0}")]
     Rejected(String),
-    /// Others have written to the target. It has their rows only, and ours must not join them in another way.
+    /// Somebody else has written to the target. It has only their rows, and ours must not be added in another
+    /// way.
     #[error("{0}")]
     Taken(String),
     /// Rows were said to be in the order of the primary key, and are not in that of its collation.
@@ -63,9 +64,9 @@ pub enum Error {
     /// A row that the table can't have.
     #[error("{source}")]
     Row {
-        /// Where the row is, as the input told it.
+        /// The position of the row in the input.
         place: u64,
-        /// Where the earlier row is whose key it repeats, if it does.
+        /// The position of the earlier row with the same key, if there is one.
         earlier: Option<u64>,
         /// Why.
         source: innodb::Error,
@@ -84,10 +85,10 @@ impl Error {
         }
     }
 
-    /// The reason why rows must go to the server instead of into a file.
+    /// The reason why rows must be sent to the server instead of being written into a file.
     ///
     /// # Errors
-    /// The error itself if it would be one for the server too.
+    /// The error itself if sending rows to the server would fail as well.
     pub fn into_reason(self) -> Result<String, Error> {
         match self {
             Error::Refused(why) | Error::Rejected(why) | Error::Unsorted(why) => Ok(why),
@@ -106,7 +107,7 @@ impl Error {
         }
     }
 
-    /// Whether rows must be sorted that were taken as sorted.
+    /// Whether the cause is that rows were assumed to be sorted and are not.
     #[must_use]
     pub fn is_of_order(&self) -> bool {
         let is_of_order = |source: &innodb::Error| matches!(source, innodb::Error::Unsorted { .. });

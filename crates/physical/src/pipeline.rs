@@ -1,4 +1,4 @@
-//! Several threads turn pieces into products, which are taken in the order of the pieces.
+//! A worker pool whose results are taken in the order of the input.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;

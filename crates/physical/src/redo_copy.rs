@@ -1,11 +1,10 @@
 //! The redo log of a running server, copied while the server writes it.
 //!
-//! A copy of the data files that is read while a server changes them shows each page at another moment. The
-//! redo log from a checkpoint on makes one moment of them: the checkpoint must have been the last one
-//! before the first page was read, and the log must have no gap up to the end, which is at or after the
-//! last change of every page. [`RedoCopier::begin`] takes that checkpoint, [`RedoCopier::step`] reads what the
-//! server has written since, and [`RedoCopier::finish`] ends the copy. Every mini-transaction is proven on the
-//! way.
+//! Data files that are copied while a server changes them have each page as of another point in time. Crash
+//! recovery with the redo log makes them consistent: the log must begin at the last checkpoint before the
+//! first page was read, and must have no gap up to its end, which is at or after the last change of every
+//! page. [`RedoCopier::begin`] takes that checkpoint, [`RedoCopier::step`] reads what the server has written
+//! since, and [`RedoCopier::finish`] ends the copy. Every mini-transaction is verified on the way.
 //!
 //! Facts: `log0log.cc`, `log0log.h` and `srv0srv.cc` of MariaDB's source, 10.8 and later.
 
@@ -27,7 +26,7 @@ const PIECE: u64 = 1 << 20;
 /// so it may write that much beyond the LSN that it tells; the rest is for what later versions do.
 const MARGIN: u64 = 1 << 16;
 
-/// So many bytes of a log tell it from others.
+/// How many bytes of a log are hashed to distinguish it from other logs.
 const MARK_BYTES: u64 = 1 << 16;
 
 /// The length of [`CopiedLog::head`], in bytes.
@@ -65,7 +64,7 @@ pub struct CopiedLog {
     pub end: u64,
     /// What it says of tablespaces.
     pub spaces: Tablespaces,
-    /// Tells the original from other logs: [`RedoCopier::mark`] at the end.
+    /// Identifies the original log: [`RedoCopier::mark`] at the end.
     pub mark: String,
 }
 
@@ -98,7 +97,7 @@ pub fn log_size(file_bytes: u64) -> u64 {
     needed.next_multiple_of(1 << 20).max(4 << 20)
 }
 
-/// Whether a redo log, of which these are the first bytes, is a copy that was made here.
+/// Whether a redo log that begins with these bytes is a copy that this crate made.
 #[must_use]
 pub fn is_copy(head: &[u8]) -> bool {
     innodb::redo::creator(head) == innodb::redo::CREATOR
@@ -143,7 +142,7 @@ impl RedoCopier {
         // one before, which the server has not yet begun to write over, or `step` refuses.
         let log = Log::parse(&head, opened.len).map_err(|error| Error::from(error).of(&path))?;
         let Some(copier) = copier(log) else {
-            return Err(Error::Log { path, what: "it was begun later".to_owned() });
+            return Err(Error::Log { path, what: "it begins after the requested LSN".to_owned() });
         };
         Ok(RedoCopier {
             disk,
@@ -172,8 +171,8 @@ impl RedoCopier {
         self.copier.next()
     }
 
-    /// The LSN up to which the log is proven and in the spool. The same as [`RedoCopier::lsn`], unless that is
-    /// within a mini-transaction.
+    /// The LSN up to which the log is verified and in the spool. The same as [`RedoCopier::lsn`], unless that
+    /// is within a mini-transaction.
     #[must_use]
     pub fn proven(&self) -> u64 {
         self.copier.lsn()
@@ -185,8 +184,8 @@ impl RedoCopier {
         self.log.capacity()
     }
 
-    /// How much of the log is not read yet when the server is at the LSN `current`, as a share of what it
-    /// has room for. From 1 on it is lost.
+    /// How much of the log is not read yet when the server is at the LSN `current`, as a fraction of the
+    /// log's capacity. From 1 on the log has been overwritten.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
     pub fn behind(&self, current: u64) -> f64 {
@@ -199,9 +198,8 @@ impl RedoCopier {
         self.copier.changed_pages()
     }
 
-    /// Tells this log from others, which have the same LSNs but another history: a checksum over what is in
-    /// the file before the LSN `end`. The server must have written that for good, and not yet written over
-    /// it.
+    /// Distinguishes this log from others with the same LSNs but another history: a checksum over what is in
+    /// the file before the LSN `end`. The server must have flushed that part, and not yet overwritten it.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Log`] if that is not all there.
@@ -260,7 +258,7 @@ impl RedoCopier {
         // A file that lost its name is not written any more, so what is in it may be of an earlier round.
         self.is_same_file()?;
         if filled < self.read.len() {
-            return Err(self.lost("it is shorter than it was; make the copy again".to_owned()));
+            return Err(self.lost("the file became shorter; make the copy again".to_owned()));
         }
         if now.saturating_sub(from) >= self.capacity().saturating_sub(MARGIN) {
             return Err(self.lost(format!(
@@ -316,7 +314,7 @@ impl RedoCopier {
         let open = self.file.stat().map_err(io(&self.path))?;
         if named.inode != self.opened.inode || open.len != self.opened.len {
             return Err(self.lost(
-                "the server has another redo log now, as after SET GLOBAL innodb_log_file_size; make the copy again"
+                "the server has replaced its redo log, as SET GLOBAL innodb_log_file_size does; make the copy again"
                     .to_owned(),
             ));
         }

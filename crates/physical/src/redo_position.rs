@@ -1,10 +1,10 @@
-//! Where a server is in its redo log.
+//! The LSNs of a running server.
 
 use server::Session;
 
 use crate::Error;
 
-/// Places in the redo log of a server, all of one moment.
+/// LSNs in the redo log of a server, all read at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedoPosition {
     /// The LSN of the next change: `Innodb_lsn_current`.

@@ -1,4 +1,4 @@
-//! A row as a line of text.
+//! Formats a row as a line of text.
 
 use innodb::table::{Column, Generated, Type};
 use innodb::value;

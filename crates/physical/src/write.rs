@@ -1,9 +1,10 @@
 //! Fills a table by writing its file: rows become pages, and the server imports the file as it is.
 //!
-//! The server makes an empty table with the same definition, the template, whose file shows where its indexes begin. The template's file is
-//! written here, read again and proven. The server imports it, checks it, and builds the indexes whose order
-//! only the server knows. At the end the template gets the target's name in one step. A failure before that
-//! leaves the target unchanged and no file behind.
+//! The server creates an empty table with the same definition, the template, whose file shows where its
+//! indexes begin. The template's file is replaced with one that is written here, read again and verified. The
+//! server imports it, checks it, and builds the indexes whose collation only the server knows. At the end the
+//! template is renamed to the target in one step. A failure before that leaves the target unchanged and no
+//! file behind.
 
 mod checkpoint_wait;
 mod collation_weights;
@@ -35,9 +36,9 @@ use template_table::Names;
 pub use trial::trial;
 use workspace::Workspace;
 
-/// What to say after tables were filled by their files.
+/// The note for the user after tables were filled through their files.
 pub const INCREMENTAL: &str =
-    "incremental backups of mariadb-backup don't notice such a file: make a new full one";
+    "incremental backups of mariadb-backup don't notice imported files: make a new full backup";
 
 /// The table to fill, and how.
 #[derive(Clone, Copy)]
@@ -77,12 +78,12 @@ pub struct Outcome {
     pub added: Vec<String>,
 }
 
-/// Takes a row: the value of each column of the table, and a number that tells where the row is in the
-/// input, for errors. Values of VIRTUAL columns are ignored.
+/// Receives a row: the value of each column of the table, and the position of the row in the input, for
+/// error messages. Values of VIRTUAL columns are ignored.
 pub type RowSink<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
 
-/// Gives the rows of a piece. The number says how many rows the pieces before it have at most. Several
-/// threads call it.
+/// Reads the rows of a piece. The number is the most rows that the pieces before it can have. Several threads
+/// call it.
 pub type ReadPiece<'a, P> = dyn Fn(&Table, P, u64, &mut RowSink<'_>) -> Result<(), Error> + Sync + 'a;
 
 /// A piece of the input.
@@ -99,7 +100,7 @@ pub struct Piece<P> {
 pub struct Input<'a, P> {
     /// Gives the next piece of the input.
     pub next: &'a mut Next<'a, Piece<P>>,
-    /// How many bytes all pieces have, if that is known. Then it is told early if the table has no room.
+    /// How many bytes all pieces have, if that is known. Then a lack of disk space is reported early.
     pub bytes: Option<u64>,
     /// Turns it into rows.
     pub rows: &'a ReadPiece<'a, P>,
@@ -149,10 +150,11 @@ pub fn write<P: Send>(
     import.end(made)
 }
 
-/// Removes what a killed run may have left beside a table, if anything is there.
+/// Removes tables and files that a killed run may have left beside a table.
 ///
 /// # Errors
-/// Errors of the server and of files. A folder that can't be read is none: then there was no such run.
+/// Errors of the server and of files. A data folder that can't be read is not an error: then there was no
+/// such run.
 pub fn remove_leftovers(
     session: &mut Session,
     disk: &dyn Files,
@@ -162,7 +164,8 @@ pub fn remove_leftovers(
     if !Workspace::is_littered(session, disk, target)? {
         return Ok(());
     }
-    // A trial fills a table that has a template of its own. Its tables go last: they tell that there is one.
+    // A trial fills a table that has a template of its own. Its tables are dropped last: they show that there
+    // was a trial.
     let [filled, _] = Names::of(target).trial;
     for target in [&filled, target] {
         let mut workspace = Workspace::take(session, disk, target, progress)?;

@@ -10,7 +10,7 @@ use crate::Product;
 #[non_exhaustive]
 pub enum Error {
     /// The server is not on this machine; `command` installs or fetches it.
-    #[error("{product} is not here: {why}; type: {command}")]
+    #[error("{product} is not installed: {why}; run: {command}")]
     Missing {
         /// The requested server.
         product: Product,
@@ -84,8 +84,8 @@ pub enum Error {
         /// The folder that was given.
         folder: PathBuf,
     },
-    /// The server did not stop in order. Its next start recovers what it had not written.
-    #[error("{product} in {} did not stop in order: {why}; its error log says:\n{log}", folder.display())]
+    /// The server did not shut down cleanly. Its next start does crash recovery.
+    #[error("{product} in {} did not stop cleanly: {why}; its error log says:\n{log}", folder.display())]
     Stop {
         /// The server.
         product: Product,
@@ -97,7 +97,7 @@ pub enum Error {
         log: String,
     },
     /// The server still exists although it was killed: it hangs inside the kernel.
-    #[error("process {pid} does not end, not even killed; look at /proc/{pid}/stack")]
+    #[error("process {pid} does not end even after SIGKILL; look at /proc/{pid}/stack")]
     Unkillable {
         /// The process id of the server.
         pid: u32,

@@ -8,7 +8,7 @@ use crate::{Ability, Error, Installation, Places, Product, find};
 
 /// The file in which skipped tests are recorded.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
-/// If this is set, every server must be here.
+/// If this is set, every server must be installed.
 const ALL: &str = "REMORA_TEST_ALL_SERVERS";
 /// Names of servers, separated by commas: tests run only on these, and they must be here.
 const CHOSEN: &str = "REMORA_TEST_SERVERS";

@@ -1,4 +1,4 @@
-//! The binary log as a server sends it to a replica: event by event, as its file has them.
+//! COM_BINLOG_DUMP: the binary log as a server sends it to a replica, event by event.
 //!
 //! The protocol is described in MariaDB's documents on replication ("Replica Registration",
 //! "COM_BINLOG_DUMP", "Semi-Sync Replication"). The driver's own stream asks a server to leave out events, so
@@ -25,7 +25,7 @@ const ANNOTATE: u16 = 2;
 const SEMI_SYNC: u8 = 0xEF;
 /// What servers say, with different codes, to who has the same number as one that came later.
 const SAME_NUMBER: &str = "with the same server_uuid/server_id";
-/// The host that we name in SHOW SLAVE HOSTS.
+/// The host name that we register for SHOW SLAVE HOSTS.
 pub const HOST: &str = "remora";
 /// The bytes of a packet before its payload: its length, and a number.
 const HEAD_BYTES: usize = 4;
@@ -38,24 +38,24 @@ const EVENT_BYTES_MAX: usize = 1 << 30;
 /// How long a server may take to answer what goes before the log.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// What part of a log is asked for, and how.
+/// Which part of the binary log to request, and how.
 #[derive(Clone, Debug)]
 pub struct DumpRequest {
     /// The file.
     pub file: String,
     /// Where in it. It must be the beginning of an event.
     pub at: u32,
-    /// The number by which the server knows us. It ends the dump of whoever else has the number.
+    /// The `server_id` to register with. The server ends the dump of another client with the same one.
     pub server_id: u32,
-    /// Whether to end when all is sent, instead of waiting for more.
+    /// Whether to end at the end of the log instead of waiting for more.
     pub ends: bool,
-    /// Whether COMMIT waits until we say that an event is durable.
+    /// Semi-synchronous replication: COMMIT waits until we acknowledge the event.
     pub acknowledges: bool,
-    /// How often the server says that there is nothing to send.
+    /// How often the server sends a heartbeat when there are no events.
     pub heartbeat: Duration,
 }
 
-/// What comes.
+/// What was received.
 #[derive(Debug)]
 pub enum Packet<'a> {
     /// An event.
@@ -65,13 +65,13 @@ pub enum Packet<'a> {
         /// Whether a COMMIT waits for [`BinlogDump::acknowledge`].
         waits: bool,
     },
-    /// No event came in time, or not all of one: the rest comes later.
+    /// No event, or only a part of one, arrived in time.
     Nothing,
-    /// All is sent.
+    /// The end of the log.
     End,
 }
 
-/// A log that a server sends.
+/// A running binary log dump.
 pub struct BinlogDump {
     wire: Wire,
     target: String,
@@ -94,7 +94,7 @@ pub struct BinlogDump {
 }
 
 impl Target {
-    /// Asks for the binary log, over a connection of its own.
+    /// Requests the binary log over a new connection.
     ///
     /// # Errors
     /// Those of connecting and of a statement.
@@ -226,20 +226,20 @@ impl BinlogDump {
         self.has_sums
     }
 
-    /// Whether another packet is here already, whole.
+    /// Whether another complete packet has already been received.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let came = self.buffer.get(self.start..self.end).unwrap_or_default();
         length(came).is_some_and(|len| came.len() - HEAD_BYTES >= len)
     }
 
-    /// How long nothing has come, not even a part of an event.
+    /// The time since anything was last received.
     #[must_use]
     pub fn silence(&self) -> Duration {
         self.heard.elapsed()
     }
 
-    /// Whether a part of an event is here that is not whole yet.
+    /// Whether an event has been received only in part.
     #[must_use]
     pub fn is_amid(&self) -> bool {
         (self.start < self.end && !self.has_more()) || self.left > 0 || self.goes_on
@@ -255,7 +255,7 @@ impl BinlogDump {
         }
     }
 
-    /// Says that everything up to there is durable. Every COMMIT that waits for it ends.
+    /// Acknowledges everything up to this position as durable, for which COMMIT waits.
     ///
     /// # Errors
     /// [`Error::LostConnection`].

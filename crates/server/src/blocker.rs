@@ -1,4 +1,4 @@
-//! Finds out who blocks a lock.
+//! Finds out which session blocks a lock.
 
 use std::fmt;
 

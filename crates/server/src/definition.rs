@@ -45,7 +45,7 @@ pub fn quoted(text: &str) -> Option<&str> {
     }
 }
 
-/// Where a default of a definition may not be what the server shows.
+/// A column default that SHOW CREATE TABLE may not show faithfully.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AmbiguousDefault {
     /// The column's name, in backquotes.

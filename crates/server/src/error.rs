@@ -1,4 +1,4 @@
-//! Everything that can go wrong between this program and a server.
+//! Errors of connections, sessions and statements.
 
 use std::io;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub enum Error {
     },
 
     /// A server answered and refused the connection before the session began.
-    #[error("{target} refused us: {why}; {hint}")]
+    #[error("{target} refused the connection: {why}; {hint}")]
     Refused {
         /// The account and the server that we tried.
         target: String,
@@ -144,9 +144,7 @@ pub enum Error {
 
     /// The server asked for a file other than the stream that this program opened. It got nothing and the
     /// connection was closed: in this way a hostile server, or a proxy in between, reads a client's files.
-    #[error(
-        "the server asked for the local file {name:?}, which is not ours to give; the connection was closed"
-    )]
+    #[error("the server asked for the local file {name:?}, which was not offered; the connection was closed")]
     ForeignFile {
         /// The name that the server asked for.
         name: String,
@@ -171,17 +169,17 @@ pub enum Error {
         hint: String,
     },
 
-    /// Another client has our number. A server sends its binary log to only one of each: to the newest.
+    /// Another client has our `server_id`. A server sends its binary log only to the newest client with each.
     #[error(
-        "{target}: {who} server id {server_id}, as we have, and a server sends its binary log to only one of each number: \
+        "{target}: {who} server_id {server_id}. A server sends its binary log to only one client with each server_id: \
          choose another with --server-id"
     )]
     SameNumber {
         /// The account and the server.
         target: String,
-        /// Our number.
+        /// Our `server_id`.
         server_id: u32,
-        /// Who has it, too, with the verb.
+        /// Who else has it, with the verb.
         who: String,
     },
 

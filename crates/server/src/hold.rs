@@ -1,11 +1,11 @@
-//! Keeps a server unchanged for a moment, so that a snapshot of its files or rows is one consistent state.
+//! Locks a server for a moment, so that a snapshot of its files or rows is consistent.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::{Error, Flavour, Position, Session, TableName, Version};
 
-/// How to keep a server unchanged.
+/// Which lock keeps a server unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldMode {
     /// `BACKUP STAGE` up to `BLOCK_COMMIT`: MariaDB from 10.4.1. Commits, DDL and writes to tables without
@@ -82,19 +82,19 @@ impl HoldMode {
     }
 }
 
-/// A server that is held, until [`Hold::release`] or the end of the session.
+/// A held lock, until [`Hold::release`] or the end of the session.
 #[derive(Debug)]
 pub struct Hold {
     session: Session,
     release: &'static str,
 }
 
-/// The result of an attempt to hold a server.
+/// The result of an attempt to lock a server.
 #[derive(Debug)]
 pub enum Attempt {
-    /// It is held.
+    /// The lock is held.
     Held(Hold),
-    /// It was not held within the time; here is the session for another attempt.
+    /// Timeout; here is the session for another attempt.
     Waited(Session),
 }
 

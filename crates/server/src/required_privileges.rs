@@ -1,17 +1,17 @@
-//! What an account needs for work on a whole server, all of it before the work.
+//! The privileges that an account needs for tasks on a whole server, checked before the task begins.
 
 use crate::{About, Error, Flavour, Grants, Session, Version};
 
-/// Work that takes privileges on the whole server.
+/// A task that needs global privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// To hold the server, copy its files, and note where its log is.
+    /// Backup: lock the server, copy its files, and read its binary log position.
     Copy,
-    /// To receive its binary log.
+    /// Receive its binary log.
     Archive,
-    /// To dump everything that it holds.
+    /// Dump everything.
     Dump,
-    /// To see which transactions of its source a replica has.
+    /// Read the replication position of a replica.
     Source,
 }
 
@@ -49,7 +49,7 @@ impl Task {
     }
 }
 
-/// The privileges that an account lacks for some work, each once.
+/// The privileges that an account lacks for these tasks, each once.
 #[must_use]
 pub fn missing(grants: &Grants, about: &About, tasks: &[Task]) -> Vec<&'static str> {
     let mut missing = Vec::new();
@@ -63,7 +63,7 @@ pub fn missing(grants: &Grants, about: &About, tasks: &[Task]) -> Vec<&'static s
     missing
 }
 
-/// Fails if the account of a session lacks anything for some work, with one statement that grants it all.
+/// Fails if the account of a session lacks a privilege for these tasks; the error has one GRANT for all.
 ///
 /// # Errors
 /// [`Error::Privilege`], and errors of the server.

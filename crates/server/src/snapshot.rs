@@ -1,4 +1,4 @@
-//! One state of the data in several sessions.
+//! A consistent snapshot that several sessions share.
 //!
 //! Some servers tell each session the binary log position of its snapshot (MariaDB's `Binlog_snapshot_file`
 //! and `_position`). There snapshots are begun until all have the same position, which needs no lock and no
@@ -28,7 +28,7 @@ pub struct SnapshotRequest {
     pub tables: Vec<TableName>,
 }
 
-/// How all sessions got the same state.
+/// How the snapshots of all sessions were made consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SnapshotMethod {
@@ -53,7 +53,7 @@ impl SnapshotMethod {
             SnapshotMethod::BackupStage => "commits held off (BACKUP STAGE)",
             SnapshotMethod::GlobalLock => "writes held off (FLUSH TABLES WITH READ LOCK)",
             SnapshotMethod::TableLocks => "tables locked (LOCK TABLES)",
-            SnapshotMethod::Stopped => "files of a server that was stopped",
+            SnapshotMethod::Stopped => "files of a stopped server",
         }
     }
 }
@@ -61,13 +61,13 @@ impl SnapshotMethod {
 /// Sessions in transactions that see the same state.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// They are read-only only by convention: nothing keeps them from writing.
+    /// The sessions. They are read-only by convention only: nothing keeps them from writing.
     pub sessions: Vec<Session>,
     /// The position of that state in the server's binary log.
     pub position: Option<Position>,
-    /// How they got the same state.
+    /// How the snapshots were made consistent.
     pub method: SnapshotMethod,
-    /// The longest time for which anybody may have been blocked.
+    /// The longest time for which other sessions may have been blocked.
     pub held: Duration,
     locks: Option<Hold>,
 }
@@ -241,7 +241,7 @@ fn hold(
     }
 }
 
-/// Takes a lock. If that takes too long, reports who blocks it, or kills the blockers and tries once more.
+/// Takes a lock. After a timeout, reports who blocks it, or kills the blockers and tries once more.
 fn insist(session: Session, mode: &HoldMode, request: &SnapshotRequest) -> Result<Hold, Error> {
     let mut session = match Hold::attempt(session, mode, request.lock_wait)? {
         Attempt::Held(hold) => return Ok(hold),

@@ -1,4 +1,4 @@
-//! Texts in the character sets of MariaDB, as the server itself converts them to UTF-8.
+//! Converts text from MariaDB's character sets to UTF-8, as the server itself does.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Derives the fields of indexes, in InnoDB's order, from keys and columns.
+//! Derives the fields of each index, in InnoDB's storage order, from keys and columns.
 
 use super::{Column, Field, Generated, Index, Key, KeyKind, Length, Part, Type};
 use crate::Error;

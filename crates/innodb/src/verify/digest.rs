@@ -1,4 +1,4 @@
-//! What a page holds, in one number.
+//! A digest of the contents of a page.
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 use crc_fast::Digest;
@@ -16,8 +16,8 @@ const INDEX_ID: usize = DATA + 28;
 /// The places of the tablespace's number in the two references to segments that a root has.
 const SEGMENT_SPACES: [usize; 2] = [DATA + 36, DATA + 46];
 
-/// A number for what a page of this plan holds, never 0: a CRC-64 of everything but what IMPORT TABLESPACE
-/// changes in each page, which are checksums, LSNs, and the numbers of the tablespace and of the indexes.
+/// The digest of a page of this plan, never 0: a CRC-64 of everything except what IMPORT TABLESPACE changes
+/// in each page, which are checksums, LSNs, and the ids of the tablespace and of the indexes.
 /// `None` if it is a page of another tablespace or index.
 #[must_use]
 pub fn digest(page: &Page, plan: &Plan) -> Option<u64> {

@@ -1,5 +1,5 @@
-//! Records whose fields are whole columns, none of them off-page. Nearly all are such. They are made with a few
-//! copies, and their hash can be computed from the row and from the page alike.
+//! Inline records: all fields are whole columns, none of them off-page. Nearly all records are inline. They
+//! are made with few copies, and their hash can be computed from the row and from the page alike.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ pub(crate) struct InlineFormat {
     null_bytes: usize,
 }
 
-/// The memory for a record, and what is needed for its hash.
+/// Reused memory for a record, and what its hash needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InlineScratch {
     /// What stands before the header, backwards.

@@ -1,4 +1,4 @@
-//! The owners of pages: extents, segments, and the pages that describe them.
+//! Allocates pages: extents, segments, and the pages that describe them.
 //!
 //! Facts: `fsp0fsp.h` and `fsp0fsp.cc` of MariaDB's source. As there, a segment gets its first 32 pages one
 //! by one from extents that segments share, and whole extents after that.
@@ -46,7 +46,7 @@ struct Segment {
     extents: Vec<u32>,
 }
 
-/// All pages of the file.
+/// The page allocator: all pages of the file, and who owns them.
 #[derive(Debug)]
 pub(super) struct PageAllocator {
     extents: Vec<Extent>,
@@ -79,7 +79,7 @@ impl PageAllocator {
         Ok(allocator)
     }
 
-    /// The layout that a reader found: the extents, and the segments by number, beginning with 1.
+    /// The allocation that a reader found: the extents, and the segments by id, beginning with 1.
     fn from_descriptors(extents: &Extents, segments: &[space::Segment]) -> PageAllocator {
         let mut allocator =
             PageAllocator { extents: Vec::new(), segments: Vec::new(), shared: Vec::new(), full: 0 };

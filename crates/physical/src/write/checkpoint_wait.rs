@@ -1,4 +1,4 @@
-//! A checkpoint after an import.
+//! Makes the server take a checkpoint after an import.
 //!
 //! DISCARD logs that the file of a tablespace is deleted, and IMPORT uses the tablespace's number again. If
 //! the server dies before a checkpoint, recovery takes the new file for the deleted one, and silently drops
@@ -9,7 +9,7 @@ use server::Session;
 use crate::Error;
 use crate::redo_position::RedoPosition;
 
-/// Whether the server makes a checkpoint when it is told to.
+/// Whether the server can be told to take a checkpoint.
 pub(super) fn is_there(session: &mut Session) -> Result<bool, Error> {
     Ok(session.value("SHOW GLOBAL VARIABLES LIKE 'innodb_log_checkpoint_now'")?.is_some())
 }
@@ -18,7 +18,7 @@ pub(super) fn is_there(session: &mut Session) -> Result<bool, Error> {
 /// nothing follows it, the server makes no other one, also when it is told to.
 const MARK: u64 = 16;
 
-/// Makes a checkpoint, and proves that it covers everything up to now.
+/// Makes the server take a checkpoint, and checks that it covers everything up to now.
 pub(super) fn pass(session: &mut Session) -> Result<(), Error> {
     let now = RedoPosition::read(session)?.current;
     session.execute("SET GLOBAL innodb_log_checkpoint_now = 1")?;

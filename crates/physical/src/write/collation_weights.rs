@@ -1,4 +1,4 @@
-//! Keys whose order only the server knows: it is asked for the weights of their texts.
+//! Keys whose collation only the server knows: it is asked for WEIGHT_STRING of their values.
 
 use std::sync::Mutex;
 

@@ -30,8 +30,8 @@ pub(super) struct Filled {
     pub(super) rows: u64,
     pub(super) written: Written,
     pub(super) builders: Vec<RecordBuilder>,
-    /// What each page of the file holds, by `verify::digest`; 0 for a page that is free.
-    pub(super) held: Vec<u64>,
+    /// The digest of each page of the file (`innodb::verify::digest`); 0 for a free page.
+    pub(super) digests: Vec<u64>,
 }
 
 /// Leaves of some rows or entries, and where the first and the last of them are in the input.
@@ -288,7 +288,7 @@ fn builders(template: &TemplateTable, format: RowFormat) -> Result<Vec<RecordBui
     Ok(builders)
 }
 
-/// Writes the file of a template, whose counter was at `counter`, and proves it.
+/// Writes the file of a template, whose AUTO_INCREMENT was at `counter`, and verifies it.
 pub(super) fn fill<P: Send>(
     (session, disk): (&mut Session, &dyn Files),
     template: &TemplateTable,
@@ -342,21 +342,21 @@ pub(super) fn fill<P: Send>(
     let written = writer.finish(last, &mut |number, page: &Page| pages.put(number, page))?;
     let sync = pages.finish(written.pages)?;
     let file = File::open(disk, &path)?;
-    request.progress.phase("proof of the file", Some(file.len()));
+    request.progress.phase("verifying the file", Some(file.len()));
     let expected = Expected { table, builders: &builders, plan: &template.plan, written: &written };
-    let (synced, held) = std::thread::scope(|scope| {
+    let (synced, digests) = std::thread::scope(|scope| {
         let synced = scope.spawn(sync);
-        let held = verify::written(expected, file, request);
-        (joined(synced), held)
+        let digests = verify::written(expected, file, request);
+        (joined(synced), digests)
     });
     synced?;
-    let held = held?;
+    let digests = digests?;
     let rows = written.contents.first().map_or(0, |content| content.records);
-    // What is proven is that the file has what was written. Entries of keys are compared with the rows.
+    // The verified file has what was written. Whether that is all that was given is checked here.
     if let Some(given) = given.filter(|given| *given != rows) {
         return Err(Error::Rejected(format!("of {given} rows there are {rows} after they were sorted")));
     }
-    Ok(Filled { rows, written, builders, held })
+    Ok(Filled { rows, written, builders, digests })
 }
 
 /// Checks that no two rows have the same key for the server. Those with the same weights are in one range.

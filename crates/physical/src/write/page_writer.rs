@@ -1,4 +1,4 @@
-//! The file as it is written: consecutive pages at once.
+//! Writes the pages of the file, consecutive ones with one call.
 
 use std::io;
 use std::path::Path;

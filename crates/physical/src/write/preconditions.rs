@@ -13,13 +13,13 @@ const SERVER_MIN: Version = Version { major: 10, minor: 11, patch: 0 };
 /// The first series that imports a table that it did not make; the table gets a number of its own.
 const IMPORTS_NEW_TABLES: Version = Version { major: 11, minor: 2, patch: 0 };
 
-/// How the server gets a file.
+/// How the server imports the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ImportMethod {
-    /// In place of a table's discarded file. Until the next checkpoint a crash would lose what others commit
-    /// to the table: recovery takes its tablespace for the deleted one.
+    /// DISCARD TABLESPACE, then IMPORT TABLESPACE. Until the next checkpoint a crash would lose what others
+    /// commit to the table, because recovery takes its tablespace for the discarded one.
     Discard,
-    /// As a table that the server does not know yet.
+    /// IMPORT TABLESPACE of a table that the server does not know yet.
     NewTable,
 }
 
@@ -37,7 +37,7 @@ fn refused<T>(what: impl Into<String>) -> Result<T, Error> {
     Err(Error::Refused(what.into()))
 }
 
-/// What a server and a table that qualify are like.
+/// What is known of a target that qualifies.
 pub(super) struct CheckedTarget {
     /// The meaning of [`RowFormat::Default`].
     pub(super) format: RowFormat,
@@ -45,7 +45,7 @@ pub(super) struct CheckedTarget {
     pub(super) is_there: bool,
 }
 
-/// Refuses what does not qualify. Nothing is changed.
+/// Refuses a server or a table that does not qualify. Nothing is changed.
 pub(super) fn all(session: &mut Session, request: &Request<'_>) -> Result<CheckedTarget, Error> {
     server(session, request)?;
     let format = row_format(session)?;
@@ -102,7 +102,7 @@ fn row_format(session: &mut Session) -> Result<RowFormat, Error> {
     }
 }
 
-/// Refuses a target that can't change its place with another table.
+/// Refuses a target that can't be swapped with another table.
 fn target(session: &mut Session, request: &Request<'_>) -> Result<bool, Error> {
     let schema = session.quote(&request.target.schema);
     let table = session.quote(&request.target.table);
@@ -146,7 +146,7 @@ fn target(session: &mut Session, request: &Request<'_>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The keys that go into the file, by name, and those that the server builds.
+/// The keys that the server must build.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys {
     pub(super) added: Vec<String>,
@@ -185,7 +185,7 @@ pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> 
             Generated::No | Generated::Virtual => {}
         }
         if column.auto_increment && !matches!(column.kind, Type::Int { .. }) {
-            return refused(format!("`{}` counts in fractions", column.name));
+            return refused(format!("the AUTO_INCREMENT column `{}` is not an integer", column.name));
         }
     }
     if table.keys().iter().any(|key| matches!(key.kind, KeyKind::Fulltext | KeyKind::Vector)) {
@@ -194,7 +194,7 @@ pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> 
     let clustered = table.clustered();
     RecordBuilder::new(table, clustered, format)?;
     if KeyOrder::by_weights(table, clustered).is_none() && !request.sorted {
-        return refused("the order of its primary key is not known, and its rows are in none");
+        return refused("the order of its primary key is not known, and its rows are not sorted");
     }
     let mut keys = Keys::default();
     for index in table.indexes().iter().skip(1) {

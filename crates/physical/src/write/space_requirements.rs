@@ -1,7 +1,7 @@
-//! How much room a table needs, as its first rows tell, against what is free.
+//! Estimates from the first rows how much disk space a table needs, and compares that with what is free.
 //!
-//! Only what surely does not fit is refused: later rows may be shorter. The more rows are known, the surer it
-//! is. What this does not notice is noticed while pages and pieces are written.
+//! Only a table that certainly does not fit is refused, because later rows may be shorter. The estimate gets
+//! better with every row. What it misses is noticed when pages and sorted runs are written.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::Error;
 use crate::error::io;
 use crate::sort::LEFT_BYTES;
 
-/// After so many bytes of input it is told for the first time, and then again.
+/// The estimate is made each time this much of the input was read.
 const LOOK_BYTES: u64 = 16 << 20;
 /// One of so many rows is measured.
 const STEP: u64 = 32;
@@ -44,7 +44,7 @@ struct InputSample {
     looked: u64,
 }
 
-/// Measures rows, and compares what all of them need with what is free.
+/// Measures rows, and compares the disk space that all of them need with what is free.
 pub(super) struct SpaceEstimator<'a> {
     builders: &'a [RecordBuilder],
     /// How many bytes the input has; nothing is measured if that is not known.

@@ -62,7 +62,7 @@ impl<'a> TableImport<'a> {
         let made = lines(&definition)?;
         let is_made = |line: &String| made.iter().any(|made| made.starts_with(line));
         if let Some(line) = lines(self.request.definition)?.iter().find(|line| !is_made(line)) {
-            return Err(Error::Refused(format!("the server makes no other table that has this too: {line}")));
+            return Err(Error::Refused(format!("the server can't create a second table with this: {line}")));
         }
         let next = definition::counter(&definition).unwrap_or(1);
         let added = self.drop_keys(&definition)?;
@@ -88,12 +88,14 @@ impl<'a> TableImport<'a> {
         self.constraints()?;
         let made = self.workspace.session.definition(&name)?;
         if definition::sorted(&made) != definition::sorted(&definition) {
-            return Err(Error::Rejected(format!("the table is not what it should be, but {made}")));
+            return Err(Error::Rejected(format!("the imported table has another definition: {made}")));
         }
         let counter = definition::counter(&made).unwrap_or(1);
         let wanted = if definition::counted(&made).is_some() { last.saturating_add(1) } else { 1 };
         if counter != wanted {
-            return Err(Error::Rejected(format!("the table counts on from {counter}, not from {wanted}")));
+            return Err(Error::Rejected(format!(
+                "the next AUTO_INCREMENT value is {counter} instead of {wanted}"
+            )));
         }
         self.workspace.session.rows(&format!("ANALYZE TABLE {name}"))?;
         if self.workspace.method == ImportMethod::Discard {
@@ -162,7 +164,7 @@ impl<'a> TableImport<'a> {
         let (disk, request) = (self.workspace.disk, self.request);
         let count = format!("SELECT COUNT(*) FROM {name}");
         let (checked, unlocked, counted, proven) = std::thread::scope(|scope| {
-            let what = (&*filled.builders, &filled.written, &*filled.held);
+            let what = (&*filled.builders, &filled.written, &*filled.digests);
             let proof = scope.spawn(move || {
                 verify::imported(disk, template, what, request)?;
                 back.map_or(Ok(()), |back| verify::read_back(disk, template, back, request))
@@ -187,7 +189,7 @@ impl<'a> TableImport<'a> {
         };
         if rows != Some(filled.rows.to_string()) {
             let (found, rows) = (rows.unwrap_or_default(), filled.rows);
-            return Err(Error::Rejected(format!("the server finds {found} rows in a file with {rows}")));
+            return Err(Error::Rejected(format!("the server counts {found} rows in a file of {rows}")));
         }
         Ok(())
     }
@@ -203,7 +205,7 @@ impl<'a> TableImport<'a> {
         if lines == ["status: OK"] {
             return Ok(());
         }
-        let what = format!("CHECK TABLE does not find the rows in order: {}", lines.join("; "));
+        let what = format!("CHECK TABLE reports: {}", lines.join("; "));
         let is_unproven = filled.builders.first().is_some_and(|builder| builder.order().is_none());
         Err(if is_unproven && self.request.sorted { Error::Unsorted(what) } else { Error::Rejected(what) })
     }
@@ -268,8 +270,8 @@ impl<'a> TableImport<'a> {
         Ok(())
     }
 
-    /// Gives the template, which has `rows` rows, the target's name. Waits for sessions that have written to the
-    /// target meanwhile; their rows win.
+    /// Gives the template, which has `rows` rows, the target's name. Waits for sessions that have written to
+    /// the target meanwhile; their rows win.
     fn place(&mut self, rows: u64) -> Result<(), Error> {
         let (Names { template, old, kept, .. }, target) = (&self.workspace.names, self.request.target);
         let session = &mut *self.workspace.session;
@@ -278,7 +280,7 @@ impl<'a> TableImport<'a> {
             return Ok(());
         }
         let theirs =
-            || Error::Taken(format!("somebody has written to {target} meanwhile; it has their rows only"));
+            || Error::Taken(format!("somebody has written to {target} meanwhile; it has only their rows"));
         if session.value(&format!("SELECT 1 FROM {target} LIMIT 1"))?.is_some() {
             return Err(theirs());
         }
@@ -298,7 +300,7 @@ impl<'a> TableImport<'a> {
             return Err(theirs());
         }
         Err(Error::Taken(format!(
-            "{}. Rows that others wrote in the moment when the new table had its name are in {kept}, among those of the file",
+            "{}. Rows that others wrote while the new table had its name are in {kept}, together with the imported rows",
             theirs()
         )))
     }

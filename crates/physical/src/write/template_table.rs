@@ -1,4 +1,4 @@
-//! The empty table that the server makes, and its files.
+//! The template: an empty table that the server creates, and its files.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -18,19 +18,19 @@ use crate::{Error, File, file_name};
 /// The endings of a table's files.
 const ENDS: [&str; 3] = ["ibd", "cfg", "frm"];
 
-/// The names that are used for a target. They are always the same, so that a run finds what a killed run
-/// left.
+/// The names that belong to a target. They are always the same, so that a run finds what a killed run left
+/// behind.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     /// The table that is filled.
     pub(super) template: TableName,
-    /// What the target is called until it is dropped.
+    /// The former target, until it is dropped.
     pub(super) old: TableName,
-    /// The rows that others inserted in the moment when the template had the target's name, with ours.
+    /// Our rows and those that others inserted while the template had the target's name.
     pub(super) kept: TableName,
-    /// An empty table that shows where the server's files are.
+    /// An empty table that shows where the server stores its files.
     pub(super) probe: TableName,
-    /// The tables of a trial beside the target: the filled one and the other.
+    /// The tables of a trial: the one whose file is written, and the one filled by INSERT.
     pub(super) trial: [TableName; 2],
     /// The name of the lock that is held meanwhile.
     pub(super) lock: String,
@@ -72,7 +72,7 @@ pub(super) fn files(disk: &dyn Disk, data: &Path, table: &TableName) -> Result<V
     Ok(paths.filter(|path| disk.stat(path).is_ok()).collect())
 }
 
-/// The server's facts about the empty table, and the place of its files.
+/// The empty table as the server created it, and where its files are.
 pub(super) struct TemplateTable {
     pub(super) table: Table,
     pub(super) plan: Plan,

@@ -1,4 +1,4 @@
-//! A small table, filled once by its file and once by INSERT: both must be the same.
+//! A trial: a small table is filled once through its file and once by INSERT, and both must be equal.
 
 use std::fmt::Write as _;
 
@@ -112,7 +112,7 @@ fn compare(
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "a small table that was filled in this way on {} is not the one that INSERT makes",
+        "a small table that was imported as a file on {} differs from the same table filled by INSERT",
         session.about.version_text
     )))
 }

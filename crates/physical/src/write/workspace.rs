@@ -1,4 +1,4 @@
-//! The place beside the target where a table is filled, and how it is left as it was.
+//! The names, files and lock beside the target with which a table is filled, and their removal.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,12 @@ use super::template_table::{self, Names};
 use crate::Error;
 use crate::error::io;
 
-/// The owner of the template's file.
+/// Who owns the template's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The server's, if there is one.
+    /// The server, if the file exists.
     Server,
-    /// remora: the server does not use it.
+    /// This program: the server does not use the file.
     Remora,
 }
 
@@ -29,8 +29,8 @@ pub(super) struct Workspace<'a> {
     /// The server's data folder.
     pub(super) data: PathBuf,
     pub(super) owner: Owner,
-    /// Whether the data folder is this server's; none: it was not tried. Another server may have the same
-    /// path, here or on another machine.
+    /// Whether the data folder belongs to this server; none if it was not checked yet. Another server may use
+    /// the same path, here or on another machine.
     pub(super) is_here: Option<bool>,
     target: TableName,
     progress: &'a dyn Progress,
@@ -62,7 +62,7 @@ impl<'a> Workspace<'a> {
         Ok(Workspace { session, disk, names, method, data, owner, is_here, target, progress, logs })
     }
 
-    /// Whether a run that was killed has left something.
+    /// Whether a run that was killed has left tables or files behind.
     pub(super) fn is_littered(
         session: &mut Session,
         disk: &dyn Files,
@@ -80,21 +80,21 @@ impl<'a> Workspace<'a> {
             || disk.list(&data).is_ok() && !template_table::files(disk, &data, &template)?.is_empty())
     }
 
-    /// Keeps the session out of the binary log, and removes what a killed run left.
+    /// Disables the session's binary logging, and removes what a killed run left behind.
     pub(super) fn clear(&mut self) -> Result<(), Error> {
         self.quiet()?;
         let Names { old, probe, kept, trial: [filled, inserted], .. } = self.names.clone();
         self.session.execute(&format!("DROP TABLE IF EXISTS {probe}, {filled}, {inserted}"))?;
         if self.session.execute(&format!("SELECT 1 FROM {kept} LIMIT 0")).is_ok() {
             return Err(Error::Refused(format!(
-                "{kept} has rows that others wrote to {} when an earlier run failed: save them, and drop it",
+                "{kept} has rows that others wrote to {} while an earlier run failed: save them, then drop it",
                 self.target
             )));
         }
         if self.session.execute(&format!("SELECT 1 FROM {old} LIMIT 0")).is_ok() {
             if self.session.value(&format!("SELECT 1 FROM {old} LIMIT 1"))?.is_some() {
                 return Err(Error::Refused(format!(
-                    "{old} has rows: it was {} until a run that was killed put another in its place",
+                    "{old} has rows: it is the former {}, renamed by a run that was killed",
                     self.target
                 )));
             }
@@ -103,7 +103,7 @@ impl<'a> Workspace<'a> {
         self.discard()
     }
 
-    /// Tells whether the data folder is this server's: a table that it makes is there then.
+    /// Checks whether the data folder belongs to this server, by creating a table and looking for its files.
     fn is_here(&mut self) -> Result<bool, Error> {
         if let Some(known) = self.is_here {
             return Ok(known);
@@ -167,7 +167,7 @@ impl<'a> Workspace<'a> {
         }
         ended = ended.and(self.session.unlock(&self.names.lock).map_err(Error::from));
         if let (Err(_), Err(error)) = (&made, &ended) {
-            self.progress.warn(&format!("what was begun could not be removed: {error}"));
+            self.progress.warn(&format!("cleaning up failed: {error}"));
         }
         let made = made?;
         ended.map(|()| made)

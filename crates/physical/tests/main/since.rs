@@ -231,7 +231,7 @@ fn a_log_that_was_made_anew_says_so() {
     execute(&mut session, "SET GLOBAL innodb_log_checkpoint_now = 1");
     let opened = since(&server, from).unwrap();
     execute(&mut session, "SET GLOBAL innodb_log_file_size = 32 << 20");
-    assert!(since(&server, from).err().unwrap().to_string().contains("begun later"));
+    assert!(since(&server, from).err().unwrap().to_string().contains("begins after"));
     let mut opened = opened;
     let refused = catch_up(&mut opened, &mut session).err().unwrap();
     assert!(matches!(refused, Error::Log { .. }), "{refused}");

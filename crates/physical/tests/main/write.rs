@@ -186,7 +186,7 @@ fn a_row_that_fails_leaves_the_target_and_no_file() {
         };
         let good = rows.clone();
         rows.swap(70, 80);
-        fails(&mut session, &rows, "comes too late");
+        fails(&mut session, &rows, "is out of order");
         rows = good.clone();
         rows[71] = rows[70].clone();
         fails(&mut session, &rows, "duplicate entry '71' for the key `PRIMARY`");

@@ -102,7 +102,7 @@ fn a_server_that_runs_or_was_killed_is_refused() {
         let running: Vec<&str> = running.iter().map(String::as_str).collect();
         run(folder.path(), &running).exits(1).says(&["a server is running", "--force"]);
         server.kill().unwrap();
-        run(folder.path(), &running).exits(1).says(&["not stopped but killed", "--force"]);
+        run(folder.path(), &running).exits(1).says(&["not shut down cleanly", "--force"]);
         assert!(!folder.path().join("running.tsv").exists());
         server.restart().unwrap();
         server.stop().unwrap();
@@ -131,7 +131,7 @@ fn a_server_killed_after_its_first_change_is_refused() {
             server.kill().unwrap();
             let ended = run(folder.path(), &["extract", &data(&server), "app.t", "-o", "-"]);
             assert!(
-                ended.code == 1 && ended.err.contains("not stopped but killed"),
+                ended.code == 1 && ended.err.contains("not shut down cleanly"),
                 "{change}: {}",
                 ended.err
             );
@@ -311,7 +311,7 @@ fn the_cfg_of_an_import_proves_nothing() {
         server.restart().unwrap();
         execute(&mut connect(server.socket()), &["UPDATE app.u SET a = 'newer'"]);
         server.kill().unwrap();
-        read(server.data(), "app.u").exits(1).says(&["not stopped but killed"]);
+        read(server.data(), "app.u").exits(1).says(&["not shut down cleanly"]);
     }
 }
 

@@ -188,7 +188,8 @@ fn the_server_that_recovers_must_be_there() {
     command.env("XDG_CACHE_HOME", volume.folder.path().join("empty"));
     command.args(["extract", "repo", "-o", "rows", "--server", "mariadb-11.4"]);
     let ended = Ended::of(&command.output().unwrap()).exits(1);
-    let ended = ended.says(&["has to be recovered by a server", "11.4", "is not here", "type: ", "--force"]);
+    let ended =
+        ended.says(&["has to be recovered by a server", "11.4", "is not installed", "run: ", "--force"]);
     assert!(!ended.err.contains("a private"), "it is said before anything is restored: {}", ended.err);
 }
 
