@@ -23,7 +23,7 @@ use crate::error::io;
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 /// How close the server may come to bytes that are being read. It writes whole blocks of up to 4096 bytes,
-/// so it may write that much beyond the LSN that it tells; the rest is for what later versions do.
+/// so it may write that much beyond the LSN that it reports; the rest is for what later versions do.
 const MARGIN: u64 = 1 << 16;
 
 /// How many bytes of a log are hashed to distinguish it from other logs.

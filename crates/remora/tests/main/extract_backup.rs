@@ -189,7 +189,7 @@ fn the_server_that_recovers_must_be_there() {
     command.args(["extract", "repo", "-o", "rows", "--server", "mariadb-11.4"]);
     let ended = Ended::of(&command.output().unwrap()).exits(1);
     let ended =
-        ended.says(&["has to be recovered by a server", "11.4", "is not installed", "run: ", "--force"]);
+        ended.says(&["has to be recovered by a server", "11.4", "is not available", "run: ", "--force"]);
     assert!(!ended.err.contains("a private"), "it is said before anything is restored: {}", ended.err);
 }
 
