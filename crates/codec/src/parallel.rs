@@ -1,4 +1,4 @@
-//! The same streams on several cores: cut into pieces that are compressed and decompressed independently.
+//! Parallel compression and decompression: a stream is cut into pieces that are processed independently.
 //!
 //! The output is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams of
 //! bzip2 and xz, one after the other. Files of other tools are decompressed on several cores if they consist
@@ -147,7 +147,7 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
     Ok(codec)
 }
 
-/// How much of a table the chosen column has.
+/// How many records have the chosen column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ColumnCounts {
     /// Records whose text in the column was written.

@@ -1,4 +1,4 @@
-//! Reads files that others use, and leaves the page cache as it was.
+//! Reads files that other processes use without changing what is in the page cache.
 
 use std::io;
 use std::ops::Range;

@@ -122,11 +122,11 @@ pub trait Source: Read + Seek + Send + Sync {
         Ok(filled)
     }
 
-    /// Writes data that is only in memory to the disk, so that later changes through a mapping show in the
-    /// file's times. Does nothing if there is nothing to write or writing is not allowed.
+    /// Writes dirty pages of the file to the disk, so that later changes through a mapping show in the file's
+    /// times. Does nothing if there is nothing to write, or if writing is not allowed.
     fn try_write_out(&self) {}
 
-    /// Writes data that is only in memory to the disk. If that fails, the copy in memory is the only one.
+    /// Writes dirty pages of the file to the disk. If that fails, the copy in memory is the only one.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -222,7 +222,7 @@ pub enum Share {
 /// A held lock; it is released when this is dropped or the process ends.
 pub trait Guard: Send + Sync {}
 
-/// Makes everything that is written to a file system durable at once.
+/// Syncs everything that is written to a file system at once.
 pub trait Batch: Send + Sync {
     /// Makes everything survive a crash that was written to the file system since this value was created.
     ///

@@ -1,4 +1,4 @@
-//! Finds out which pages of a file are in the page cache.
+//! Which pages of a file are in the page cache.
 
 use std::fs::File;
 use std::io;

@@ -32,7 +32,7 @@ pub enum OnVanish {
     Error,
 }
 
-/// Whether a name belongs to the caller, so that it is not copied.
+/// Whether a name at the top of the folder is skipped, because it belongs to the caller.
 pub type SkipName = fn(&OsStr) -> bool;
 
 /// The contents of a folder, and what the copy has of them.

@@ -13,7 +13,7 @@ use crate::command::LockHolder;
 use crate::freeze::{Freeze, FrozenProcess};
 use crate::wire::{Decoder, Encoder, corrupt};
 
-/// How often a folder is copied in which others rename things meanwhile.
+/// How often a copy is tried while others rename files in the folder.
 const TRIES: u32 = 5;
 
 /// A request for a copy. Names at the top that are our own ([`is_own`]) are not copied.

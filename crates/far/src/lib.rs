@@ -1,8 +1,8 @@
 //! Access to files and commands of another machine over an existing connection: two pipes to ssh.
 //!
 //! The near side has a [`Connection`]. The far side is a small program, `remora-far`, which a shell receives
-//! and starts with the [`bootstrap_script`]; it answers in [`serve`] until its input ends. docs/formats/far.md
-//! describes the protocol, `wire` implements it.
+//! and starts with the [`bootstrap_script`]; it answers in [`serve`] until its input ends.
+//! docs/formats/far.md describes the describes the protocol, `wire` implements it.
 //!
 //! [`FarDisk`] is a [`disk::Disk`], so everything that works with local files also works with files there.
 //! [`FarFeed`] reads a volume: hashing and compression happen there, and unchanged blocks are not

@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use block::tree::{BadPage, PageCheck};
 use innodb::Error;
-use innodb::page_check::Format;
+use innodb::page_check::PageFormat;
 
 /// Checks pages of InnoDB's files. The first page of each file tells the page format.
 #[derive(Debug, Default)]
 pub struct InnodbPages {
     /// What the first pages of files have told.
-    formats: Mutex<BTreeMap<PathBuf, Format>>,
+    formats: Mutex<BTreeMap<PathBuf, PageFormat>>,
 }
 
 impl PageCheck for InnodbPages {
@@ -33,7 +33,7 @@ impl PageCheck for InnodbPages {
         // The file may be another one of the same name by now.
         let first = first()?;
         let page_bytes = usize::try_from(page_bytes).map_err(io::Error::other)?;
-        let found = Format::of_first_page(&first, page_bytes).and_then(|format| {
+        let found = PageFormat::of_first_page(&first, page_bytes).and_then(|format| {
             let whole = first.get(..format.page_bytes()).unwrap_or_default();
             Ok(match format.first_bad(0, whole)? {
                 // What it tells is not to be trusted either.

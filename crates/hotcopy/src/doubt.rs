@@ -21,7 +21,7 @@ impl HotFeed<'_> {
     pub fn doubt(&self) -> Option<Doubt> {
         let (since, page_bytes, doubted) = (self.since?, self.page_bytes(), Arc::clone(&self.doubted));
         Some(Box::new(move |was, now| {
-            let is_doubted = innodb::page_check::has_gone_back(was, now, page_bytes, since);
+            let is_doubted = innodb::page_check::has_stale_page(was, now, page_bytes, since);
             doubted.fetch_or(is_doubted, Ordering::Relaxed);
             is_doubted
         }))

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use disk::Entry;
-use innodb::page_check::Format;
+use innodb::page_check::PageFormat;
 
 use crate::HotFeed;
 use crate::file::{self, When};
@@ -50,7 +50,7 @@ impl HotFeed<'_> {
     pub fn is_of_usual_pages(&self, path: &Path) -> io::Result<bool> {
         let mut first = [0; FLAGS_BYTES];
         let filled = self.read(path, 0, &mut first)?;
-        let format = Format::of_first_page(&first[..filled], self.page_bytes());
+        let format = PageFormat::of_first_page(&first[..filled], self.page_bytes());
         Ok(format.is_ok_and(|format| format.is_known() && format.page_bytes() == self.page_bytes()))
     }
 

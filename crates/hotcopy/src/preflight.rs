@@ -168,7 +168,7 @@ impl HotFeed<'_> {
     /// the same number. But if the log has named both, as before and after a RENAME, no server recovers.
     pub fn refuse_doubles(&self, log: &CopiedLog) -> io::Result<()> {
         for (space, paths) in self.spaces.iter().filter(|(_, paths)| paths.len() > 1) {
-            let mut named = paths.iter().filter(|path| log.spaces.names(&name_in_log(path), *space));
+            let mut named = paths.iter().filter(|path| log.spaces.has_name(&name_in_log(path), *space));
             if let (Some(one), Some(other)) = (named.next(), named.next()) {
                 return Err(io::Error::other(format!(
                     "{} and {} are files of tablespace {space}, and no server recovers while the redo log names both, as after RENAME: \
@@ -185,7 +185,7 @@ impl HotFeed<'_> {
     /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,
     /// and the server has not written that page yet.
     pub fn refuse_lost(&self, log: &CopiedLog) -> io::Result<()> {
-        let is_lost = |path: &&PathBuf| !log.spaces.begins(&name_in_log(path));
+        let is_lost = |path: &&PathBuf| !log.spaces.initializes(&name_in_log(path));
         match self.unwritten.iter().find(is_lost) {
             None => Ok(()),
             Some(path) => Err(io::Error::other(format!(

@@ -104,8 +104,8 @@ impl KeyOrder {
     }
 }
 
-/// Tells whether a key that comes after `last` is out of its place; if it is, whether that is because the
-/// part of it that must be unique, so many bytes, is the same.
+/// Whether a key that follows `last` is out of order. If it is: whether that is a duplicate, because the
+/// first `unique` bytes are the same.
 #[inline]
 pub(crate) fn misplaced(last: &[u8], key: &[u8], unique: usize) -> Option<bool> {
     let is_after = last < key;
@@ -171,7 +171,7 @@ fn text(collation: Collation) -> Option<Comparison> {
     }
 }
 
-/// A zero gets another byte behind it, so that the end, two zeros, is less than all.
+/// Escapes zeros with a second byte, so that the end, two zeros, sorts before everything else.
 fn open(value: &[u8], out: &mut Vec<u8>) {
     for &byte in value {
         out.push(byte);
@@ -182,7 +182,7 @@ fn open(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Steps filled up with spaces, each with a mark behind it of what follows.
+/// Steps padded with spaces, each followed by a mark that says how the rest compares to spaces.
 fn padded(value: &[u8], out: &mut Vec<u8>) {
     let end = value.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     let mut rest = value.get(..end).unwrap_or(value);

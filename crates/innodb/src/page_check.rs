@@ -1,7 +1,7 @@
 //! Checks whether the pages of a file are intact, in every page format that a tablespace may have.
 //!
-//! Tables are read from fewer formats, see [`crate::space`]; this is for copies of whole files. A running server
-//! may be writing a page while it is read: then its checksum is wrong.
+//! Tables are read from fewer formats, see [`crate::space`]; this is for copies of whole files. A running
+//! server may be writing a page while it is read: then its checksum is wrong.
 //!
 //! Facts: `fsp0types.h`, `fil0fil.h`, `buf0buf.cc` (`buf_page_is_corrupted()`), `page0zip.cc`
 //! (`page_zip_verify_checksum()`) and `fil0pagecompress.cc` of MariaDB's source, and which pages its backup
@@ -48,13 +48,13 @@ enum Form {
     Old(bool),
     /// `ROW_FORMAT=COMPRESSED`.
     Zip,
-    /// The first page does not tell: any of these.
+    /// The first page does not say: any of these.
     Unknown,
 }
 
 /// The page format of a file, as its first page describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct PageFormat {
     form: Form,
     page_bytes: usize,
     /// The number of the file's first page in its tablespace, which may have several files; none if it is
@@ -68,7 +68,7 @@ pub struct Format {
     doublewrite: u32,
 }
 
-impl Format {
+impl PageFormat {
     /// Recognises the format from the first [`FIRST_BYTES`] of a file, or from all of it if it is shorter.
     ///
     /// Two kinds of files do not tell their format: a new one, whose first page is zeros until the server
@@ -78,9 +78,9 @@ impl Format {
     /// # Errors
     /// [`Error::Corrupt`] if this is not the first page of a tablespace, which it may be when it is read
     /// again.
-    pub fn of_first_page(page: &[u8], page_bytes: usize) -> Result<Format, Error> {
+    pub fn of_first_page(page: &[u8], page_bytes: usize) -> Result<PageFormat, Error> {
         let unknown =
-            Format { form: Form::Unknown, page_bytes, first: None, encrypted: true, doublewrite: 0 };
+            PageFormat { form: Form::Unknown, page_bytes, first: None, encrypted: true, doublewrite: 0 };
         // The smallest pages have that much, and none that was written begins with so many zeros.
         if is_zeros(page.get(..ZIP_BYTES_MIN).unwrap_or(page)) {
             return Ok(unknown);
@@ -88,7 +88,7 @@ impl Format {
         let (first, spaces) = (u32_at(page, 4), (u32_at(page, 34), u32_at(page, DATA)));
         match (first, spaces.0) {
             (0, _) => {}
-            (first, 0) => return Ok(Format { first: Some(first), ..unknown }),
+            (first, 0) => return Ok(PageFormat { first: Some(first), ..unknown }),
             (first, _) => return Err(corrupt(0, 4, format!("page {first} is where page 0 should be"))),
         }
         let flags = u32_at(page, FLAGS);
@@ -111,7 +111,7 @@ impl Format {
         let encryption = page.get(extents + DATA..).and_then(|rest| rest.strip_prefix(ENCRYPTION));
         let encrypted = encryption.and_then(<[u8]>::first).is_some_and(|&scheme| scheme != 0);
         let doublewrite = if spaces == (0, 0) { u32::try_from(extent).unwrap_or(0) } else { 0 };
-        Ok(Format { form, page_bytes, first: Some(0), encrypted, doublewrite })
+        Ok(PageFormat { form, page_bytes, first: Some(0), encrypted, doublewrite })
     }
 
     /// Bytes of a page in the file.
@@ -127,9 +127,9 @@ impl Format {
     }
 
     /// Whether a page is as the server wrote it, or zeros because it never did. `number` counts the pages of
-    /// the file from 0, and `page` has [`Format::page_bytes`] bytes.
+    /// the file from 0, and `page` has [`PageFormat::page_bytes`] bytes.
     ///
-    /// What is encrypted has its checksum over what is in the file.
+    /// Encrypted pages have their checksum over the encrypted bytes.
     ///
     /// Not all bytes have a checksum: those behind the end of a compressed page have none, nor have bytes 26
     /// to 37 in the older form. There, compressed data that was changed but unpacks to the same page is
@@ -165,7 +165,7 @@ impl Format {
     /// at `offset`.
     ///
     /// # Errors
-    /// Those of [`Format::is_intact`].
+    /// Those of [`PageFormat::is_intact`].
     pub fn first_bad(&self, offset: u64, bytes: &[u8]) -> Result<Option<u64>, Error> {
         let size = self.page_bytes as u64;
         let start = offset.next_multiple_of(size);
@@ -180,12 +180,12 @@ impl Format {
     }
 }
 
-/// Whether a page is another one than it was, although it says that nobody has written to it since the LSN
-/// `since`, at which everything older was in the file that it was read from before. Either a read returned
-/// something old, or a write was lost. Both are parts of files of the same length; pages that are larger
-/// than that, and those without a full checksum, tell nothing.
+/// Whether a page differs between two reads although its LSN says that it was not written since the LSN
+/// `since`, at which everything older was in the file that was read first. Either a read returned a stale
+/// page, or a write was lost. Both are parts of files of the same length; pages that are larger than that,
+/// and those without a full checksum, tell nothing.
 #[must_use]
-pub fn has_gone_back(was: &[u8], now: &[u8], page_bytes: usize, since: u64) -> bool {
+pub fn has_stale_page(was: &[u8], now: &[u8], page_bytes: usize, since: u64) -> bool {
     let same = |was: &[u8], now: &[u8], range: Range<usize>| was.get(range.clone()) == now.get(range);
     let extent = u32::try_from(extent_pages(page_bytes)).unwrap_or(0);
     was.chunks_exact(page_bytes).zip(now.chunks_exact(page_bytes)).any(|(was, now)| {

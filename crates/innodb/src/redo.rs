@@ -181,9 +181,9 @@ enum MiniTransaction {
     Wrong,
 }
 
-/// Copies a log from its checkpoint on, and verifies all of it. The copy is not circular: [`LogCopier::head`] comes
-/// first, the mini-transactions follow. It names no file outside of the data folder ([`path_in_copy`]): a
-/// server that recovers by it would open that file of the original server.
+/// Copies a log from its checkpoint on, and verifies all of it. The copy is not circular:
+/// [`LogCopier::head`] comes first, the mini-transactions follow. It names no file outside of the data
+/// folder ([`path_in_copy`]): a server that recovers by it would open that file of the original server.
 #[derive(Clone, Debug)]
 pub struct LogCopier {
     log: Log,
@@ -202,8 +202,8 @@ impl LogCopier {
     }
 
     /// Begins at an earlier LSN, at which a mini-transaction must begin, and notes which pages the log
-    /// changes from there on. None if the log was begun later. Whether the server has written over that place
-    /// since, the log itself does not always tell: see [`Log::capacity`].
+    /// changes from there on. None if the log begins later. Whether the server has overwritten that place
+    /// since can't always be seen in the log itself: see [`Log::capacity`].
     #[must_use]
     pub fn since(log: Log, lsn: u64) -> Option<LogCopier> {
         let spaces = Tablespaces::with_pages();
@@ -242,8 +242,8 @@ impl LogCopier {
         (START_OFFSET as u64 + at, self.log.capacity - at)
     }
 
-    /// Takes the next bytes of the log, which the server must have written for good: what it still writes
-    /// can't be told from damage. Appends the complete mini-transactions to `out`, as they are in the copy.
+    /// Takes the next bytes of the log, which the server must have flushed: an unfinished write can't be
+    /// distinguished from damage. Appends the complete mini-transactions to `out`, as they are in the copy.
     ///
     /// # Errors
     /// [`Error::Corrupt`] where something else is than a mini-transaction: damage, or the server has written
@@ -300,7 +300,7 @@ impl LogCopier {
 
     fn gap(&self) -> Error {
         Error::Corrupt {
-            what: "the log has a gap, or the server has written over it".to_owned(),
+            what: "the log has a gap, or the server has overwritten it".to_owned(),
             place: format!("LSN {}", self.lsn),
         }
     }

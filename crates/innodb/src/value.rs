@@ -19,7 +19,7 @@ use std::io::Write;
 use crate::Error;
 use crate::table::{Column, Length, Type};
 
-/// Why a text or bytes are not a value.
+/// The reason why a text or bytes are not a value.
 pub type Fault = &'static str;
 
 /// Bytes of a text that a message shows.
@@ -79,7 +79,7 @@ pub(crate) fn unfit(column: &Column, what: Fault, text: &[u8]) -> Error {
     Error::Value { column: column.name.clone(), what, text: shown(text) }
 }
 
-/// The same for a type; an error says only what is wrong.
+/// Like [`encode`], for a type. The error does not name the column.
 ///
 /// # Errors
 /// As those of [`encode`].

@@ -7,17 +7,17 @@ use server::{TableName, quote_name};
 use crate::{Error, TableFiles};
 
 impl TableFiles {
-    /// The table as a server would describe it, with the definition in `statements`. That must be in the
-    /// words of SHOW CREATE TABLE: whoever makes the table of it compares it with the new one word by word.
-    /// A `.frm` file does not do, because it has no foreign keys.
+    /// The table as a server's catalogue describes it, with the definition in `statements`, which must be the
+    /// output of SHOW CREATE TABLE: it is compared word by word with the table that is created from it. A
+    /// `.frm` file is not enough, because it has no foreign keys.
     ///
     /// # Errors
-    /// [`Error::Missing`] for a definition in other words; [`Error::Bytes`] when there is none.
+    /// [`Error::Missing`] for a definition in another format; [`Error::Bytes`] when there is none.
     pub fn described(&self, table: &Table, statements: &str) -> Result<catalogue::Table, Error> {
         let definition = sql::find(statements, Some(&self.schema), &self.name)?;
         let other = |what: &str| {
             Error::Missing(format!(
-                "its CREATE TABLE is not in the words of SHOW CREATE TABLE, which a dump needs: {what}"
+                "its CREATE TABLE is not as SHOW CREATE TABLE prints it, which a dump needs: {what}"
             ))
         };
         let head = format!("CREATE TABLE {} (\n", quote_name(&self.name));

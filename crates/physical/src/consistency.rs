@@ -73,7 +73,8 @@ fn loose(disk: &dyn Disk, table: &TableFiles) -> Option<Inconsistency> {
     Some(Inconsistency { what, advice })
 }
 
-/// Why a file's `.cfg` does not vouch for it, if so. A file that can't be read is reported when its rows are read.
+/// Why a file's `.cfg` does not vouch for it, if so. A file that can't be read is reported when its rows are
+/// read.
 fn stale(disk: &dyn Disk, path: &Path) -> Option<String> {
     if disk.open(path).is_ok_and(|file| file.is_written_to() == Some(true)) {
         return Some(format!("a server has {} open", path.display()));

@@ -101,7 +101,7 @@ impl RowReader<'_> {
             let count = EXTENT_PAGES.min(limit - first);
             pages.read(first, count as usize)?;
             for number in first..first + count {
-                let Some(bytes) = pages.held(number) else { break };
+                let Some(bytes) = pages.buffered(number) else { break };
                 let Some(page) = leaf_of(opened, bytes, number) else { continue };
                 let is_free = extents.is_free(number);
                 let mut failed = Ok(());

@@ -122,7 +122,7 @@ impl File {
     }
 
     /// The bytes of a page that was read, unchecked.
-    pub(crate) fn held(&self, number: u32) -> Option<&Page> {
+    pub(crate) fn buffered(&self, number: u32) -> Option<&Page> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.run.get(place.checked_mul(PAGE_BYTES)?..)?.first_chunk()
     }
@@ -136,10 +136,10 @@ impl Pages for File {
     }
 
     fn page(&mut self, number: u32) -> Result<&Page, Error> {
-        if self.held(number).is_none() {
+        if self.buffered(number).is_none() {
             self.read(number, 1)?;
         }
-        let Some(page) = self.held(number) else {
+        let Some(page) = self.buffered(number) else {
             let (what, place) = ("the file ends before this page".to_owned(), format!("page {number}"));
             return Err(innodb::Error::Corrupt { what, place }.into());
         };

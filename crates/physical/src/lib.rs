@@ -1,7 +1,8 @@
 //! Tables as files: reads their rows without a server.
 //!
-//! [`Source::find`] finds the tables in a folder, [`Source::check_consistency`] checks whether their files are
-//! consistent, and [`RowReader::write`] writes the rows of one, with several threads and in the order of its
+//! [`Source::find`] finds the tables in a folder, [`Source::check_consistency`] checks whether their files
+//! are consistent, and [`RowReader::write`] writes the rows of one, with several threads and in the order of
+//! its
 //! primary key. The crate `innodb` knows the file formats.
 //!
 //! [`write::write`] goes the other way: it turns rows into a file and lets a server import it.

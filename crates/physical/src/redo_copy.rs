@@ -23,7 +23,7 @@ use crate::error::io;
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 /// How close the server may come to bytes that are being read. It writes whole blocks of up to 4096 bytes,
-/// so it may write that much beyond the LSN that it tells; the rest is for what later versions do.
+/// so it may write that much beyond the LSN that it reports; the rest is for what later versions do.
 const MARGIN: u64 = 1 << 16;
 
 /// How many bytes of a log are hashed to distinguish it from other logs.
@@ -184,8 +184,8 @@ impl RedoCopier {
         self.log.capacity()
     }
 
-    /// How much of the log is not read yet when the server is at the LSN `current`, as a fraction of the log's
-    /// capacity. From 1 on the log has been overwritten.
+    /// How much of the log is not read yet when the server is at the LSN `current`, as a fraction of the
+    /// log's capacity. From 1 on the log has been overwritten.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
     pub fn behind(&self, current: u64) -> f64 {

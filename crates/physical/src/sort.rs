@@ -23,14 +23,14 @@ const REF_BYTES: usize = size_of::<RecordRef>();
 /// How many bytes of a run are read at once, and written.
 const READ_BYTES: usize = 64 << 10;
 const WRITE_BYTES: usize = 1 << 20;
-/// After so many bytes a key is noted.
+/// The distance in bytes between two sparse keys.
 const SPARSE_KEY_BYTES: usize = 32 << 10;
 /// In a file a record follows the lengths of its key and of itself.
 const HEAD_BYTES: usize = 8;
 /// So many bytes of records are brought together at once. The processor waits for many of them at a time
 /// then, and for one after the other while it merges.
 const GATHERED_BYTES: usize = 64 << 10;
-/// How many bytes are left on a disk for others, such as the server.
+/// Free disk space in bytes that is reserved for others, such as the server.
 pub(crate) const LEFT_BYTES: u64 = 256 << 20;
 
 /// Where a record is in memory, and how its key begins: most keys differ there, and a comparison that looks
@@ -112,7 +112,7 @@ impl Sorter {
         self.refs.sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| a.key(bytes).cmp(b.key(bytes))));
     }
 
-    /// Every so many bytes a key of what is in memory, which was sorted.
+    /// The sparse keys of the records in memory, which were sorted.
     fn sparse_keys(&self) -> impl Iterator<Item = &[u8]> {
         let mut left = 0;
         let is_sparse = move |found: &&RecordRef| {
@@ -170,7 +170,7 @@ fn start(key: &[u8]) -> u128 {
     u128::from_be_bytes(start)
 }
 
-/// Where sorted records come from.
+/// Where the records of a sorted run come from.
 enum RunSource<'a> {
     Memory(std::slice::Iter<'a, RecordRef>, &'a [u8]),
     File(BufReader<FileTail<'a>>, Bounds<'a>),
@@ -179,7 +179,7 @@ enum RunSource<'a> {
 /// The least key, and the key before which it ends.
 type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// The rest of a file, which others read too.
+/// A reader of the rest of a file that other threads read too.
 struct FileTail<'a> {
     file: &'a File,
     at: u64,
@@ -235,7 +235,7 @@ impl RunSource<'_> {
     }
 }
 
-/// Sorted records, one after the other.
+/// One input of a merge: sorted records, one after the other.
 struct MergeInput<'a> {
     source: RunSource<'a>,
     /// Records that were brought together, and those that come next.

@@ -1,4 +1,4 @@
-//! Finds the tables in a folder, and their files.
+//! Finds the tables in a folder and their files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct TableFiles {
     pub schema: String,
     /// Its name.
     pub name: String,
-    /// Its definition, if it is beside the data.
+    /// Its `.frm` file, if it is next to the data.
     pub frm: Option<PathBuf>,
     /// Its data: one file, or one for each partition, sorted by name. Empty for a table of another engine, or
     /// in the system tablespace.

@@ -47,7 +47,7 @@ pub struct Request<'a> {
     pub target: &'a TableName,
     /// Its definition, as SHOW CREATE TABLE prints it.
     pub definition: &'a str,
-    /// Whether rows come in the order of the primary key.
+    /// Whether the rows are sorted by the primary key.
     pub sorted: bool,
     /// How many threads make rows and pages.
     pub threads: usize,
@@ -96,7 +96,7 @@ pub struct Piece<P> {
     pub bytes: u64,
 }
 
-/// Where the rows come from, and who compares them.
+/// The source of the rows, and a receiver of the rows that are read back.
 pub struct Input<'a, P> {
     /// Gives the next piece of the input.
     pub next: &'a mut Next<'a, Piece<P>>,

@@ -10,7 +10,7 @@ use crate::Product;
 #[non_exhaustive]
 pub enum Error {
     /// The server is not on this machine; `command` installs or fetches it.
-    #[error("{product} is not installed: {why}; run: {command}")]
+    #[error("{product} is not available: {why}; run: {command}")]
     Missing {
         /// The requested server.
         product: Product,

@@ -1,5 +1,5 @@
-//! The privileges of an account per database, from SHOW GRANTS, so that everything that is missing is reported
-//! at once before the work.
+//! The privileges of an account per database, from SHOW GRANTS, so that everything that is missing is
+//! reported at once before the work.
 
 use crate::access_denied::quote_account;
 use crate::name::quote_name;

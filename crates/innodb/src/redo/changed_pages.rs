@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::dictionary::table_of;
 use super::{FILE_CREATE, FILE_DELETE, FILE_RENAME, number};
 
-/// The words of a run of pages, each of which has a bit.
+/// Words of the bitmap of a run of pages.
 const WORDS: usize = 64;
 /// The pages of a run.
 const RUN: u32 = 4096;
@@ -17,7 +17,7 @@ const RUN: u32 = 4096;
 pub struct ChangedPages {
     /// By the tablespace and the number of the run.
     runs: BTreeMap<(u32, u32), Box<[u64; WORDS]>>,
-    /// The tablespaces that become others, and all names that their files had.
+    /// The tablespaces that are created, deleted or renamed, and all names of their files.
     remade: BTreeSet<u32>,
     names: BTreeSet<Vec<u8>>,
     /// The tables whose rows in the dictionary change.
@@ -25,9 +25,9 @@ pub struct ChangedPages {
 }
 
 impl ChangedPages {
-    /// The pages of a tablespace that the log changes, in order. None if nothing is known of a file with that
-    /// name, such as `./database/table.ibd`, because the log makes, deletes or renames one with its name or
-    /// its number, or changes what the dictionary says of its table. The name is the one in a copy.
+    /// The pages of a tablespace that the log changes, in order. None if that is not known for the file with
+    /// this name, such as `./database/table.ibd`, because the log creates, deletes or renames a file with its
+    /// name or id, or changes the dictionary entry of its table. The name is the one in a copy.
     #[must_use]
     pub fn pages(&self, space: u32, name: &str) -> Option<impl Iterator<Item = u32>> {
         let is_known = !self.remade.contains(&space)

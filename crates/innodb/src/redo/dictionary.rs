@@ -1,4 +1,4 @@
-//! Rows of the dictionary that a redo log changes: what undo records say of `SYS_TABLES`.
+//! Changes of the data dictionary in a redo log: undo records of `SYS_TABLES`.
 //!
 //! Facts: `mtr0types.h` (`UNDO_APPEND`), `trx0rec.cc` (`trx_undo_page_report_modify`), `mach0data.inl` and
 //! `dict0boot.h` of MariaDB's source.

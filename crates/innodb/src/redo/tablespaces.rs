@@ -9,22 +9,22 @@ use super::{ChangedPages, FILE_CREATE, FILE_DELETE, FILE_RENAME, dictionary, num
 /// The bit of a record's first byte that says that it is about the same page as the one before; without one
 /// before it, that it is about a file.
 const SAME_PAGE: u8 = 0x80;
-/// The bits of a record that say what happens, and what they say of a file and of a page.
+/// The bits of a record with its type, and the types for a file and for a page.
 const KIND: u8 = 0xF0;
 const FILE_MODIFY: u8 = 0xB0;
 const INIT_PAGE: u8 = 0x10;
 const EXTENDED: u8 = 0x20;
-/// Those with the name of a file.
+/// The types whose records have a file name.
 const NAMES: [u8; 4] = [FILE_CREATE, FILE_DELETE, FILE_RENAME, FILE_MODIFY];
 /// What a path begins with in a copy instead of `/`.
 const OUTSIDE: &[u8] = b".";
 
-/// The tablespaces that a log deletes and begins.
+/// What a log says about tablespaces: which it deletes and which it initializes.
 #[derive(Clone, Debug, Default)]
 pub struct Tablespaces {
     deleted: BTreeSet<u32>,
     /// Those whose first page is written from nothing.
-    begun: BTreeSet<u32>,
+    initialized: BTreeSet<u32>,
     /// The names that the log gives to their files.
     named: BTreeMap<Vec<u8>, BTreeSet<u32>>,
     /// The tables whose rows in the dictionary it changes, each with the LSN at which it did so last.
@@ -50,16 +50,16 @@ impl Tablespaces {
         &self.deleted
     }
 
-    /// Whether recovery writes the first page of this file, such as `./database/table.ibd`, from nothing. If
-    /// it does not, that page must be in the file. The name is the one in the copy.
+    /// Whether recovery initializes the first page of this file, such as `./database/table.ibd`. If it does
+    /// not, that page must be in the file. The name is the one in the copy.
     #[must_use]
-    pub fn begins(&self, name: &str) -> bool {
-        self.named.get(name.as_bytes()).is_some_and(|spaces| !spaces.is_disjoint(&self.begun))
+    pub fn initializes(&self, name: &str) -> bool {
+        self.named.get(name.as_bytes()).is_some_and(|spaces| !spaces.is_disjoint(&self.initialized))
     }
 
     /// Whether the log gives this name to a file of this tablespace.
     #[must_use]
-    pub fn names(&self, name: &str, space: u32) -> bool {
+    pub fn has_name(&self, name: &str, space: u32) -> bool {
         self.named.get(name.as_bytes()).is_some_and(|spaces| spaces.contains(&space))
     }
 
@@ -93,7 +93,7 @@ impl Tablespaces {
             has_page |= !is_of_file;
             // A checkpoint is a record of this kind, too, and has an LSN.
             if is_of_file && NAMES.contains(&(first & KIND)) {
-                changed |= bring_in(body);
+                changed |= relocate(body);
             }
             if is_of_file || first & KIND == INIT_PAGE {
                 self.record(first & KIND, body);
@@ -118,7 +118,7 @@ impl Tablespaces {
         let rest = &rest[taken..];
         match kind {
             INIT_PAGE if page == 0 => {
-                self.begun.insert(space);
+                self.initialized.insert(space);
             }
             FILE_CREATE | FILE_MODIFY => self.name(rest, space),
             // The old name, a zero byte, the new one.
@@ -127,7 +127,7 @@ impl Tablespaces {
         }
     }
 
-    /// Takes an extended record about a page, from behind the page's number.
+    /// Takes an extended record about a page; `body` is what follows the page number.
     fn extended(&mut self, body: &[u8], lsn: u64) {
         let Some(table) = dictionary::table(body) else { return };
         self.redefined.insert(table.to_vec(), lsn);
@@ -161,7 +161,7 @@ pub fn path_in_copy(absolute: &[u8]) -> Option<Vec<u8>> {
 
 /// Changes the absolute names in a record about a file, which begins with the numbers of a tablespace and of
 /// a page. Returns whether there were any.
-fn bring_in(body: &mut [u8]) -> bool {
+fn relocate(body: &mut [u8]) -> bool {
     let taken = number(body).and_then(|(_, space)| Some(space + number(body.get(space..)?)?.1));
     let mut changed = false;
     // A file that is renamed has two names.
@@ -237,21 +237,21 @@ mod tests {
         let page = |kind: u8, space: u8, page: u8| record(kind, &[space, page]);
         let name = "./app/a_table_with_a_name.ibd";
         let named = |kind: u8| file(kind, &[7], name.as_bytes());
-        let begins = |records: &[Vec<u8>]| taken(records).begins(name);
-        assert!(begins(&[named(0x80), page(0x10, 7, 0)]));
-        assert!(begins(&[named(0xB0), page(0x10, 7, 0)]));
-        assert!(begins(&[named(0x80), page(0x30, 7, 3), page(0x10, 7, 0)]), "another page comes first");
-        assert!(!begins(&[named(0x80), page(0x10, 7, 3)]), "another page");
-        assert!(!begins(&[named(0x80), page(0x10, 8, 0)]), "another tablespace");
-        assert!(!begins(&[named(0xB0), page(0x30, 7, 0)]), "a change of the page");
-        assert!(!begins(&[page(0x10, 7, 0), named(0x80)]), "this is about the page");
-        assert!(!begins(&[named(0x90), page(0x10, 7, 0)]), "deleted");
+        let initializes = |records: &[Vec<u8>]| taken(records).initializes(name);
+        assert!(initializes(&[named(0x80), page(0x10, 7, 0)]));
+        assert!(initializes(&[named(0xB0), page(0x10, 7, 0)]));
+        assert!(initializes(&[named(0x80), page(0x30, 7, 3), page(0x10, 7, 0)]), "another page comes first");
+        assert!(!initializes(&[named(0x80), page(0x10, 7, 3)]), "another page");
+        assert!(!initializes(&[named(0x80), page(0x10, 8, 0)]), "another tablespace");
+        assert!(!initializes(&[named(0xB0), page(0x30, 7, 0)]), "a change of the page");
+        assert!(!initializes(&[page(0x10, 7, 0), named(0x80)]), "this is about the page");
+        assert!(!initializes(&[named(0x90), page(0x10, 7, 0)]), "deleted");
         let renamed = file(0xA0, &[7], b"./app/old.ibd\0./app/new.ibd");
         let spaces = taken(&[renamed, page(0x10, 7, 0)]);
-        assert!(spaces.names("./app/old.ibd", 7) && spaces.names("./app/new.ibd", 7));
-        assert!(!spaces.names("./app/old.ibd", 8) && !spaces.names("./app/other.ibd", 7));
-        assert!(spaces.begins("./app/old.ibd") && spaces.begins("./app/new.ibd"));
-        assert!(!spaces.begins("./app/other.ibd"));
+        assert!(spaces.has_name("./app/old.ibd", 7) && spaces.has_name("./app/new.ibd", 7));
+        assert!(!spaces.has_name("./app/old.ibd", 8) && !spaces.has_name("./app/other.ibd", 7));
+        assert!(spaces.initializes("./app/old.ibd") && spaces.initializes("./app/new.ibd"));
+        assert!(!spaces.initializes("./app/other.ibd"));
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
             record(0x10, &[7, 0]),
         ]);
         assert!(after.contains(".x/app/old.ibd\0.x/app/new.ibd") && after.contains(".x/t.ibd"), "{after}");
-        assert!(spaces.begins(".x/app/new.ibd") && !spaces.begins(".x/t.ibd"));
+        assert!(spaces.initializes(".x/app/new.ibd") && !spaces.initializes(".x/t.ibd"));
         // What is in the folder stays as it is, and so do pages.
         for same in [
             file(0xB0, &[7], b"./app/a/.ibd"),

@@ -1,4 +1,5 @@
-//! Converts UTF-8 to other character sets: ENUM and SET members are stored in the character set of their column.
+//! Converts UTF-8 to other character sets: ENUM and SET members are stored in the character set of their
+//! column.
 
 use super::collation::Charset;
 

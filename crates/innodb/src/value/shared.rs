@@ -1,9 +1,9 @@
-//! Stored forms that are the same outside of InnoDB's pages, such as in the binary log: the text of a value.
-//! Errors say what no value has.
+//! Decodes values whose stored form is the same in the binary log as in InnoDB's pages. Errors say what is
+//! not a value.
 
 use super::{Fault, decimal, text, time};
 
-/// DECIMAL with so many digits, of which `scale` are behind the point.
+/// DECIMAL(precision, scale).
 ///
 /// # Errors
 /// A group of digits that is too large; too few bytes.
@@ -11,7 +11,7 @@ pub fn decimal(stored: &[u8], precision: u8, scale: u8, out: &mut Vec<u8>) -> Re
     decimal::decode(stored, decimal::DecimalFormat::new(precision, scale), false, out)
 }
 
-/// TIME with so many digits of a fraction.
+/// TIME with this many fractional digits.
 ///
 /// # Errors
 /// A part that no time has.
@@ -19,7 +19,7 @@ pub fn time(stored: &[u8], fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault>
     time::decode_time(stored, fraction, out)
 }
 
-/// DATETIME with so many digits of a fraction.
+/// DATETIME with this many fractional digits.
 ///
 /// # Errors
 /// A part that no date or time has.
@@ -27,7 +27,7 @@ pub fn datetime(stored: &[u8], fraction: u8, out: &mut Vec<u8>) -> Result<(), Fa
     time::decode_datetime(stored, fraction, out)
 }
 
-/// TIMESTAMP with so many digits of a fraction, in UTC; zeros for a time of 0.
+/// TIMESTAMP with this many fractional digits, in UTC; zeros for a time of 0.
 ///
 /// # Errors
 /// A fraction that no time has; too few bytes.

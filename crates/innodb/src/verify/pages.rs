@@ -14,7 +14,7 @@ use crate::tree::{PagePosition, Scratch};
 use crate::write::{RecordBuilder, record};
 
 impl Verifier<'_> {
-    /// Proves a page of a tree; appends the pages below it.
+    /// Verifies a page of a tree; appends the pages below it.
     pub(super) fn page<P: Pages>(
         &mut self,
         check: &mut TreeCheck<'_>,
@@ -47,7 +47,7 @@ impl Verifier<'_> {
         proven
     }
 
-    /// Proves the entries of a leaf.
+    /// Verifies the entries of a leaf.
     fn leaf<P: Pages>(
         &mut self,
         check: &mut TreeCheck<'_>,
@@ -82,7 +82,7 @@ impl Verifier<'_> {
         })
     }
 
-    /// Proves that a key comes after the last one.
+    /// Verifies that a key comes after the last one.
     fn in_order(&mut self, check: &mut TreeCheck<'_>, row: &Found<'_>, page: u32) -> Result<(), Error> {
         let builder = check.builder;
         let Some(order) = builder.order() else { return Ok(()) };
@@ -233,7 +233,7 @@ fn inner(
     Err(corrupt(page.number, DATA + 2, "its records take more or fewer bytes than the page says"))
 }
 
-/// Proves that a page looks freshly filled: it has no free records, and no record is deleted.
+/// Verifies that a page is freshly filled: it has no free records, and no record is deleted.
 fn check_freshly_filled(page: &IndexPage<'_>, origins: &[u16]) -> Result<(), Error> {
     if page.free != 0 || page.garbage != 0 || page.records + 2 != page.heap_records {
         return Err(corrupt(page.number, DATA + 6, "the page has room of records that are gone"));
@@ -260,7 +260,7 @@ fn check_freshly_filled(page: &IndexPage<'_>, origins: &[u16]) -> Result<(), Err
     }
 }
 
-/// Proves that a page begins with the key of its node pointer.
+/// Verifies that a page begins with the key of its node pointer.
 fn check_first_key(pointer: Option<&Pointer>, own: &Pointer, page: u32) -> Result<(), Error> {
     if pointer.is_none_or(|pointer| pointer == own) {
         return Ok(());

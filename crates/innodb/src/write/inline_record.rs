@@ -1,4 +1,5 @@
-//! Inline records: all fields are whole columns, none of them off-page. Nearly all records are inline. They are
+//! Inline records: all fields are whole columns, none of them off-page. Nearly all records are inline. They
+//! are
 //! made with few copies, and their hash can be computed from the row and from the page alike.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The leaves of an index, filled one after the other, and the pages of off-page values.
+//! Builds the leaves of an index, and the pages of off-page values.
 
 use super::Row;
 use super::page_builder::{PageBuilder, RESERVED_BYTES, put};
@@ -51,7 +51,7 @@ impl LeafRun {
     }
 }
 
-/// Fills leaves.
+/// Fills leaf pages with records in key order.
 #[derive(Debug)]
 pub struct LeafBuilder<'a> {
     builder: &'a RecordBuilder,

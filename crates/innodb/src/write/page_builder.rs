@@ -1,4 +1,4 @@
-//! A page of a tree while it is filled, record by record in key order.
+//! Builds an index page, record by record in key order.
 //!
 //! Facts: `PageBulk` in `btr0bulk.cc` of MariaDB's source, which fills the pages of a sorted build.
 
@@ -79,7 +79,7 @@ impl PageBuilder {
         put(&mut self.page, self.last - 2, &distance.to_be_bytes());
     }
 
-    /// Returns the page, without the parts that depend on its place, and begins another one.
+    /// Returns the page, without its address and checksum, and begins another one.
     pub(super) fn finish(&mut self, index_id: u64, level: u16) -> Box<Page> {
         self.link(SUPREMUM);
         // The last slot is the supremum's, which also owns the records of the slot before it.
@@ -133,7 +133,7 @@ pub(super) fn put(page: &mut Page, at: usize, bytes: &[u8]) {
     }
 }
 
-/// The place of a page.
+/// The id, the number and the neighbours of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageAddress {
     pub(super) space_id: u32,
@@ -143,13 +143,13 @@ pub(super) struct PageAddress {
 }
 
 impl PageAddress {
-    /// The place of a page without neighbours.
+    /// The address of a page without neighbours.
     pub(super) fn alone(space_id: u32, number: u32) -> PageAddress {
         PageAddress { space_id, number, previous: NO_PAGE, next: NO_PAGE }
     }
 }
 
-/// Writes what depends on a page's place, and its checksum.
+/// Writes a page's address and its checksum.
 pub(super) fn seal(page: &mut Page, address: PageAddress, sums: Sums) {
     put(page, 4, &address.number.to_be_bytes());
     put(page, 8, &address.previous.to_be_bytes());

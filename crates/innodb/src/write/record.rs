@@ -48,21 +48,20 @@ pub(super) struct OffPageValue {
     pub(super) at: usize,
 }
 
-/// A number that two records with different fields hardly ever share. What a page has of its own in the
-/// header does not count.
+/// A 64-bit hash of a record. What the page puts into the header does not count.
 pub(crate) fn hash(bytes: &[u8], origin: usize) -> u64 {
     let parts = [bytes.get(..origin - RECORD_HEADER_BYTES), bytes.get(origin..)];
     let sums = parts.map(|part| row::hash(0, part.unwrap_or_default()));
     row::mix(sums[0].rotate_left(29) ^ sums[1], row::SPREAD)
 }
 
-/// A number that changes with the row and with the hash of the record that was made of it.
+/// Combines the hash of a row with that of the record that was made of it.
 pub(crate) fn combined_hash(row: &Row, record: u64) -> u64 {
     row::mix(row.hash().rotate_left(17) ^ record, row::SPREAD)
 }
 
 impl Record {
-    /// How many bytes it takes, with the pages of the row's values that are not in it.
+    /// How many bytes it takes, including the pages of off-page values.
     #[must_use]
     pub fn stored_bytes(&self, row: &Row) -> u64 {
         let pages = self.off_page.iter().map(|off_page| {
@@ -77,8 +76,8 @@ impl Record {
         hash(&self.bytes, self.origin)
     }
 
-    /// Whether this record is in the page there, but for what a page has of its own in the header, and for
-    /// where values off-page are.
+    /// Whether the record in the page equals this one, apart from what the page puts into the header, and
+    /// from references to off-page values.
     pub(crate) fn matches_page(&self, page: &IndexPage<'_>, extent: Extent) -> bool {
         let Some(there) = page.bytes.get(extent.start..extent.end) else { return false };
         let mut from = self.origin;

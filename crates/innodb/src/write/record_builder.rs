@@ -1,4 +1,4 @@
-//! From rows to the records of an index.
+//! Builds the records of an index from rows.
 //!
 //! Facts: `rec_convert_dtuple_to_rec_comp()` and `dtuple_convert_big_rec()` of MariaDB's source.
 
@@ -45,7 +45,7 @@ enum ColumnPart {
     Chars(usize, Charset),
 }
 
-/// How rows become records of an index.
+/// Builds the records of one index.
 #[derive(Clone, Debug)]
 pub struct RecordBuilder {
     layout: Layout,
@@ -62,10 +62,10 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// How rows become records of an index of the table. `format` is what [`RowFormat::Default`] stands for.
+    /// A builder for an index of the table. `format` is what [`RowFormat::Default`] stands for.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for an index whose entries can't be told from the rows.
+    /// [`Error::Unsupported`] for an index whose entries can't be computed from the rows.
     pub fn new(table: &Table, index: &Index, format: RowFormat) -> Result<RecordBuilder, Error> {
         let refused = |what: &str| Error::unsupported(format!("the index `{}`: {what}", index.name));
         if index.spatial {

@@ -19,8 +19,8 @@ pub(super) fn mix(one: u64, other: u64) -> u64 {
     halves.0 ^ halves.1
 }
 
-/// A number that two texts hardly ever share, as in wyhash: 16 bytes at a time, some of the last ones
-/// perhaps twice. It is not kept, so it may be another one in another version.
+/// A 64-bit hash as in wyhash: 16 bytes at a time, some of the last ones perhaps twice. It is not stored, so
+/// it may change from version to version.
 #[inline]
 pub(super) fn hash(seed: u64, bytes: &[u8]) -> u64 {
     let mut hash = seed ^ SPREAD;
@@ -93,7 +93,7 @@ impl Row {
         self.push_as(&column.kind, text).map_err(|what| value::unfit(column, what, text))
     }
 
-    /// The same for a column of this type; an error says only what is wrong.
+    /// Like [`Row::push_text`], for a column of this type. The error does not name the column.
     ///
     /// # Errors
     /// As those of [`value::encode_as`]; nothing is added then.
@@ -143,14 +143,14 @@ impl Row {
         if end & 1 == 1 { None } else { (end >> 1).checked_sub(self.start(column)) }
     }
 
-    /// The values of several columns, one behind the other.
+    /// The concatenated values of several columns.
     #[inline]
     pub(super) fn span(&self, columns: Range<usize>) -> &[u8] {
         let end = self.start(columns.end);
         self.bytes.get(self.start(columns.start)..end).unwrap_or_default()
     }
 
-    /// A number that two rows with different values hardly ever share.
+    /// A 64-bit hash of all values.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.ends.iter().fold(hash(0, &self.bytes), |hash, &end| mix(hash ^ end as u64, SPREAD))

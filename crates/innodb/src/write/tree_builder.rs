@@ -1,4 +1,4 @@
-//! A tree, built from its leaves up. A page gets its number when another page follows it on its level,
+//! Builds an index tree from its leaves up. A page gets its number when another page follows it on its level,
 //! because then it is not the root.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use crate::Error;
 use crate::index_page::Status;
 use crate::page::{DATA, NO_PAGE, Page, u32_at};
 
-/// A page that waits for the number of the next page.
+/// A finished page that waits for the number of the next page.
 #[derive(Debug)]
 struct PendingPage {
     page: Box<Page>,

@@ -18,9 +18,9 @@ fn name(path: &Path) -> String {
 }
 
 /// A table of a series: its name, from its `.frm` file, from its SQL.
-type Both = (String, Result<Table, Error>, Result<Table, Error>);
+type DefinitionPair = (String, Result<Table, Error>, Result<Table, Error>);
 
-fn both(series: &str, version: u32) -> Vec<Both> {
+fn both(series: &str, version: u32) -> Vec<DefinitionPair> {
     let script = std::fs::read_to_string(folder(series).join("create.txt")).unwrap();
     let mut tables = Vec::new();
     for entry in std::fs::read_dir(folder(series)).unwrap() {

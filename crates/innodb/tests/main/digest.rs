@@ -4,13 +4,13 @@ use innodb::page::{DATA, Kind, PAGE_BYTES, Page, TRAILER, kind};
 use innodb::verify::digest;
 use innodb::write::Row;
 
-use crate::written::{FULL, Made, OLD, make_as};
+use crate::written::{BuiltFile, FULL, OLD, make_as};
 
 /// The numbers of the rows.
 const ROWS: std::ops::Range<u32> = 0x8000_0000..0x8000_0000 + 900;
 
 /// A file with pages of all kinds: of two levels, of two indexes, of long values, and free ones.
-fn made(numbers: (u32, u64), flags: u32) -> Made {
+fn made(numbers: (u32, u64), flags: u32) -> BuiltFile {
     let statement = "CREATE TABLE t (a int(11) NOT NULL, b char(90) CHARACTER SET latin1 COLLATE latin1_bin, c longblob, \
                      PRIMARY KEY (a), KEY b (b)) ENGINE=InnoDB DEFAULT CHARSET=latin1";
     let mut rows = vec![Row::default(); ROWS.len()];
@@ -22,12 +22,12 @@ fn made(numbers: (u32, u64), flags: u32) -> Made {
     make_as(numbers, statement, flags, &rows, 100).unwrap()
 }
 
-fn pages(made: &Made) -> impl Iterator<Item = &Page> {
+fn pages(made: &BuiltFile) -> impl Iterator<Item = &Page> {
     made.file.bytes.chunks_exact(PAGE_BYTES).map(|page| page.first_chunk().unwrap())
 }
 
 /// Whether a page has rows with long values: it refers to them by the tablespace's number.
-fn refers(page: &Page, made: &Made) -> bool {
+fn refers(page: &Page, made: &BuiltFile) -> bool {
     let is_clustered = page.get(DATA + 28..DATA + 36) == Some(&made.plan.roots[0].index_id.to_be_bytes());
     let mut texts = ROWS.filter(|a| a % 300 == 0).map(|a| format!("{a:90}"));
     kind(page) == Kind::INDEX

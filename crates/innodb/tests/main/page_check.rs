@@ -7,7 +7,7 @@ use crc_fast::checksum;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use innodb::Error;
-use innodb::page_check::{Format, has_gone_back};
+use innodb::page_check::{PageFormat, has_stale_page};
 
 const FULL: u32 = 0x15;
 const OLD: u32 = 0;
@@ -96,15 +96,15 @@ fn old_compressed(page: &[u8], method: u8, inner: &[u8]) -> Vec<u8> {
     out
 }
 
-fn known(first: &[u8]) -> Format {
-    let format = Format::of_first_page(first, 16_384).unwrap();
+fn known(first: &[u8]) -> PageFormat {
+    let format = PageFormat::of_first_page(first, 16_384).unwrap();
     assert!(format.is_known());
     format
 }
 
 /// A page is intact, and with any bit that counts changed it is not.
 #[track_caller]
-fn only_as_it_is(format: &Format, number: u32, page: &[u8], counts: impl Fn(usize) -> bool) {
+fn only_as_it_is(format: &PageFormat, number: u32, page: &[u8], counts: impl Fn(usize) -> bool) {
     assert_eq!(format.is_intact(number, page), Ok(true));
     let mut random = Random(9);
     let places = (0..600).map(|_| random.below(page.len())).chain(0..64).chain(page.len() - 8..page.len());
@@ -196,7 +196,7 @@ fn compressed() {
 
 #[test]
 fn a_first_page_that_was_not_written_yet_leaves_every_form_possible() {
-    let format = Format::of_first_page(&[0; 16_384], 16_384).unwrap();
+    let format = PageFormat::of_first_page(&[0; 16_384], 16_384).unwrap();
     assert!(!format.is_known());
     assert_eq!(format.page_bytes(), 16_384);
     only_as_it_is(&format, 3, &full(page(3, 0, 16_384)), |_| true);
@@ -220,13 +220,13 @@ fn a_first_page_that_was_not_written_yet_leaves_every_form_possible() {
     }
     // The server's pages may have another size.
     for bytes in [4096, 65_536] {
-        let format = Format::of_first_page(&[0; 65_536], bytes).unwrap();
+        let format = PageFormat::of_first_page(&[0; 65_536], bytes).unwrap();
         assert_eq!(format.page_bytes(), bytes);
         only_as_it_is(&format, 3, &full(page(3, 0, bytes)), |_| true);
     }
     // Only the first page is looked at: behind it may be others.
     let new: Vec<u8> = [vec![0; 1024], zip(page(1, 0, 1024))].concat();
-    assert!(!Format::of_first_page(&new, 16_384).unwrap().is_known());
+    assert!(!PageFormat::of_first_page(&new, 16_384).unwrap().is_known());
 }
 
 #[test]
@@ -253,11 +253,11 @@ fn the_system_tablespace_has_several_files_and_pages_that_nobody_checks() {
     // Other tablespaces have tables there.
     assert_eq!(known(&full(page(0, FULL, 16_384))).is_intact(64, &torn), Ok(false));
 
-    let second = Format::of_first_page(&of_system(640), 16_384).unwrap();
+    let second = PageFormat::of_first_page(&of_system(640), 16_384).unwrap();
     only_as_it_is(&second, 0, &of_system(640), |_| true);
     only_as_it_is(&second, 70, &of_system(710), |_| true);
     assert_eq!(second.is_intact(70, &torn), Ok(false));
-    let unused = Format::of_first_page(&[0; 16_384], 16_384).unwrap();
+    let unused = PageFormat::of_first_page(&[0; 16_384], 16_384).unwrap();
     assert_eq!(unused.is_intact(70, &of_system(710)), Ok(true));
 }
 
@@ -304,10 +304,10 @@ fn encrypted_pages_are_checked_without_a_key() {
 #[test]
 fn what_is_no_first_page_is_refused() {
     for flags in [0x10, 0x12, 0x18, 1 << 6, 5 << 6, 8 << 6, 6 << 1, 3 << 6 | 5 << 1] {
-        let found = Format::of_first_page(&page(0, flags, 16_384), 16_384);
+        let found = PageFormat::of_first_page(&page(0, flags, 16_384), 16_384);
         assert!(matches!(found, Err(Error::Corrupt { .. })), "{flags:#x}: {found:?}");
     }
-    let found = Format::of_first_page(&full(page(3, 0, 16_384)), 16_384);
+    let found = PageFormat::of_first_page(&full(page(3, 0, 16_384)), 16_384);
     assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
 }
 
@@ -337,19 +337,19 @@ fn at_lsn(number: u32, lsn: u64, len: usize) -> Vec<u8> {
 fn a_page_that_is_another_one_has_a_later_lsn() {
     for bytes in [4096, 16_384] {
         let (was, now) = (at_lsn(3, 900, bytes), at_lsn(3, 700, bytes));
-        assert!(has_gone_back(&was, &now, bytes, 800));
-        assert!(!has_gone_back(&was, &now, bytes, 700), "it was written since");
-        assert!(!has_gone_back(&was, &was, bytes, 1000), "it is the same");
-        assert!(!has_gone_back(&was, &vec![0; bytes], bytes, 800), "it was freed");
-        assert!(!has_gone_back(&was, &at_lsn(4, 700, bytes), bytes, 800), "it is another page");
+        assert!(has_stale_page(&was, &now, bytes, 800));
+        assert!(!has_stale_page(&was, &now, bytes, 700), "it was written since");
+        assert!(!has_stale_page(&was, &was, bytes, 1000), "it is the same");
+        assert!(!has_stale_page(&was, &vec![0; bytes], bytes, 800), "it was freed");
+        assert!(!has_stale_page(&was, &at_lsn(4, 700, bytes), bytes, 800), "it is another page");
         let mut other = at_lsn(3, 700, bytes);
         put(&mut other, 34, 8);
-        assert!(!has_gone_back(&was, &full(other), bytes, 800), "it is of another tablespace");
+        assert!(!has_stale_page(&was, &full(other), bytes, 800), "it is of another tablespace");
         let mut torn = now.clone();
         torn[2000] ^= 1;
-        assert!(!has_gone_back(&was, &torn, bytes, 800) && !has_gone_back(&torn, &now, bytes, 800));
+        assert!(!has_stale_page(&was, &torn, bytes, 800) && !has_stale_page(&torn, &now, bytes, 800));
         let two = |one: &[u8], other: &[u8]| [one, other].concat();
-        assert!(has_gone_back(&two(&was, &was), &two(&was, &now), bytes, 800), "the second one");
+        assert!(has_stale_page(&two(&was, &was), &two(&was, &now), bytes, 800), "the second one");
     }
     // A copy of some page that is about to be written.
     let copy = |lsn| {
@@ -357,9 +357,9 @@ fn a_page_that_is_another_one_has_a_later_lsn() {
         put(&mut page, 34, 0);
         full(page)
     };
-    assert!(!has_gone_back(&copy(900), &copy(700), 16_384, 800));
+    assert!(!has_stale_page(&copy(900), &copy(700), 16_384, 800));
     assert!(
-        !has_gone_back(&at_lsn(3, 900, 16_384), &at_lsn(3, 700, 16_384), 65_536, 800),
+        !has_stale_page(&at_lsn(3, 900, 16_384), &at_lsn(3, 700, 16_384), 65_536, 800),
         "a part of a page"
     );
 }

@@ -23,7 +23,7 @@ pub(crate) fn table(statement: &str) -> Table {
 }
 
 /// A file with what it was made of.
-pub(crate) struct Made {
+pub(crate) struct BuiltFile {
     pub(crate) table: Table,
     builders: Vec<RecordBuilder>,
     pub(crate) plan: Plan,
@@ -31,9 +31,9 @@ pub(crate) struct Made {
     pub(crate) file: Memory,
 }
 
-impl Made {
+impl BuiltFile {
     pub(crate) fn verify(&self) -> Result<(), Error> {
-        let Made { table, builders, plan, written, file } = self;
+        let BuiltFile { table, builders, plan, written, file } = self;
         verify::file(Expected { table, builders, plan, written }, &mut &*file, 3)
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn builders(table: &Table) -> Vec<RecordBuilder> {
 
 /// The file of a table with rows in order, whose runs have `piece` rows each. Entries that another has in a
 /// unique key are an error.
-pub(crate) fn make(statement: &str, flags: u32, rows: &[Row], piece: usize) -> Result<Made, Error> {
+pub(crate) fn make(statement: &str, flags: u32, rows: &[Row], piece: usize) -> Result<BuiltFile, Error> {
     make_as((77, 90), statement, flags, rows, piece)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn make_as(
     flags: u32,
     rows: &[Row],
     piece: usize,
-) -> Result<Made, Error> {
+) -> Result<BuiltFile, Error> {
     let table = table(statement);
     let builders = builders(&table);
     let roots = (3..).zip(index_id..).take(builders.len()).map(|(page, index_id)| Root { index_id, page });
@@ -91,7 +91,7 @@ pub(crate) fn make_as(
     }
     let written = writer.finish(5, &mut put)?;
     bytes.resize(written.pages as usize * PAGE_BYTES, 0);
-    Ok(Made { table, builders, plan, written, file: Memory { bytes, proven: true } })
+    Ok(BuiltFile { table, builders, plan, written, file: Memory { bytes, proven: true } })
 }
 
 fn entries(builder: &RecordBuilder, index_id: u64, rows: &[Row]) -> Result<LeafRun, Error> {
@@ -110,7 +110,7 @@ fn entries(builder: &RecordBuilder, index_id: u64, rows: &[Row]) -> Result<LeafR
 }
 
 /// The rows of the file, read by nothing that writes.
-pub(crate) fn read(made: &Made) -> Vec<Row> {
+pub(crate) fn read(made: &BuiltFile) -> Vec<Row> {
     let mut pages = made.file.clone();
     let layout = innodb::instant::layout(&made.table, 3, 77, &mut pages).unwrap();
     let tree = Tree::read(3, &layout, &mut pages).unwrap();
@@ -206,7 +206,7 @@ fn numbers(count: u32, text: usize) -> Vec<Row> {
 
 const SMALL: &str = "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a)) ENGINE=InnoDB";
 
-fn levels(made: &Made) -> u16 {
+fn levels(made: &BuiltFile) -> u16 {
     u16_at(&made.file.bytes, 3 * PAGE_BYTES + 64)
 }
 

@@ -344,13 +344,13 @@ pub(super) fn fill<P: Send>(
     let file = File::open(disk, &path)?;
     request.progress.phase("verifying the file", Some(file.len()));
     let expected = Expected { table, builders: &builders, plan: &template.plan, written: &written };
-    let (synced, held) = std::thread::scope(|scope| {
+    let (synced, digests) = std::thread::scope(|scope| {
         let synced = scope.spawn(sync);
-        let held = verify::written(expected, file, request);
-        (joined(synced), held)
+        let digests = verify::written(expected, file, request);
+        (joined(synced), digests)
     });
     synced?;
-    let digests = held?;
+    let digests = digests?;
     let rows = written.contents.first().map_or(0, |content| content.records);
     // The verified file has what was written. Whether that is all that was given is checked here.
     if let Some(given) = given.filter(|given| *given != rows) {

@@ -12,7 +12,7 @@ use crate::sort::LEFT_BYTES;
 
 /// How many pages are written at once.
 const PAGES: usize = 64;
-/// How many bytes are written between two looks at the room on the disk.
+/// How many bytes are written between two checks of the free disk space.
 const LOOK_BYTES: usize = 32 << 20;
 
 /// Tells how many bytes may still be written.
@@ -25,7 +25,7 @@ pub(super) struct PageWriter<'a> {
     free: Box<Free<'a>>,
     first: u32,
     bytes: Vec<u8>,
-    /// How many bytes were written since the last look at the room on the disk.
+    /// How many bytes were written since the free disk space was checked last.
     since: usize,
 }
 
@@ -61,8 +61,7 @@ impl<'a> PageWriter<'a> {
         Ok(())
     }
 
-    /// Ends the file with this many pages. What it returns makes the file durable, which others need not wait
-    /// for.
+    /// Ends the file with this many pages. Returns a closure that syncs the file.
     pub(super) fn finish(
         mut self,
         pages: u32,

@@ -18,7 +18,7 @@ use crate::sort::LEFT_BYTES;
 
 /// The estimate is made each time this much of the input was read.
 const LOOK_BYTES: u64 = 16 << 20;
-/// One of so many rows is measured.
+/// One row of this many is measured.
 const STEP: u64 = 32;
 
 /// Tells how many bytes are free in a folder.
@@ -40,7 +40,7 @@ struct Bytes {
 struct InputSample {
     input: u64,
     bytes: Bytes,
-    /// How much of the input there was when the room was looked at.
+    /// How much of the input had been read when the free space was checked last.
     looked: u64,
 }
 
@@ -124,7 +124,7 @@ impl<'a> SpaceEstimator<'a> {
         )
     }
 
-    /// Adds what a row needs. If it can't be stored, others will say so.
+    /// Adds what a row needs. A row that can't be stored is reported elsewhere.
     fn measure(&self, (row, id): (&Row, u64), memory: (&mut Record, &mut Vec<u8>), bytes: &mut Bytes) {
         let (record, packed) = memory;
         for (at, builder) in self.builders.iter().enumerate() {
@@ -142,7 +142,7 @@ impl<'a> SpaceEstimator<'a> {
         }
     }
 
-    /// Adds a piece of the input; fails if the table surely has no room.
+    /// Adds a piece of the input; fails if the table certainly does not fit.
     fn add(&self, input: u64, bytes: Bytes) -> Result<(), Error> {
         let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
         sample.input += input;

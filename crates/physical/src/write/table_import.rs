@@ -270,8 +270,8 @@ impl<'a> TableImport<'a> {
         Ok(())
     }
 
-    /// Gives the template, which has `rows` rows, the target's name. Waits for sessions that have written to the
-    /// target meanwhile; their rows win.
+    /// Gives the template, which has `rows` rows, the target's name. Waits for sessions that have written to
+    /// the target meanwhile; their rows win.
     fn place(&mut self, rows: u64) -> Result<(), Error> {
         let (Names { template, old, kept, .. }, target) = (&self.workspace.names, self.request.target);
         let session = &mut *self.workspace.session;

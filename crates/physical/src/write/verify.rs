@@ -21,11 +21,11 @@ use crate::{Error, File, Format, RowReader};
 /// free page.
 pub(super) fn written(expected: Expected<'_>, file: File, request: &Request<'_>) -> Result<Vec<u64>, Error> {
     let path = file.path().to_owned();
-    let held: Vec<AtomicU64> = (0..file.count()).map(|_| AtomicU64::new(0)).collect();
+    let digests: Vec<AtomicU64> = (0..file.count()).map(|_| AtomicU64::new(0)).collect();
     let mut pages =
-        Reader { file, checked: None, plan: expected.plan, held: &held, progress: request.progress };
+        Reader { file, checked: None, plan: expected.plan, digests: &digests, progress: request.progress };
     verify::file(expected, &mut pages, request.threads).map_err(|error| error.of(&path))?;
-    Ok(held.into_iter().map(AtomicU64::into_inner).collect())
+    Ok(digests.into_iter().map(AtomicU64::into_inner).collect())
 }
 
 /// Verifies that the file that the server has imported still has what was written. The server gives the
@@ -33,7 +33,7 @@ pub(super) fn written(expected: Expected<'_>, file: File, request: &Request<'_>)
 pub(super) fn imported(
     disk: &dyn Disk,
     template: &TemplateTable,
-    (builders, filled, held): (&[RecordBuilder], &Written, &[u64]),
+    (builders, filled, digests): (&[RecordBuilder], &Written, &[u64]),
     request: &Request<'_>,
 ) -> Result<(), Error> {
     let mut file = File::open(disk, &template.ibd)?;
@@ -45,7 +45,7 @@ pub(super) fn imported(
         roots.push(Root { index_id: page.index_id, ..*root });
     }
     let plan = Plan { space_id: file.space().id, flags: file.space().flags, roots };
-    if holds(&file, &plan, held, request) {
+    if has_digests(&file, &plan, digests, request) {
         return Ok(());
     }
     // The server may change more, such as references to values in other pages, which name the tablespace.
@@ -72,23 +72,28 @@ pub(super) fn read_back(
 }
 
 /// Whether each page of a file has the digest that it had before. A page that can't be read does not.
-fn holds(file: &File, plan: &Plan, held: &[u64], request: &Request<'_>) -> bool {
-    if file.count() as usize != held.len() {
+fn has_digests(file: &File, plan: &Plan, digests: &[u64], request: &Request<'_>) -> bool {
+    if file.count() as usize != digests.len() {
         return false;
     }
-    let share = held.len().div_ceil(request.threads.max(1)).max(1).next_multiple_of(RUN_PAGES);
+    let share = digests.len().div_ceil(request.threads.max(1)).max(1).next_multiple_of(RUN_PAGES);
     std::thread::scope(|scope| {
-        let parts: Vec<_> = held
+        let parts: Vec<_> = digests
             .chunks(share)
             .zip((0..file.count()).step_by(share))
-            .map(|(held, first)| {
-                let mut pages =
-                    Reader { file: file.clone(), checked: None, plan, held: &[], progress: request.progress };
-                let mut is_as_held = move |(&held, number): (&u64, u32)| {
-                    let page = if held == 0 { None } else { pages.page(number).ok() };
-                    held == 0 || page.and_then(|page| verify::digest(page, plan)) == Some(held)
+            .map(|(digests, first)| {
+                let mut pages = Reader {
+                    file: file.clone(),
+                    checked: None,
+                    plan,
+                    digests: &[],
+                    progress: request.progress,
                 };
-                scope.spawn(move || held.iter().zip(first..).all(&mut is_as_held))
+                let mut has_digest = move |(&digest, number): (&u64, u32)| {
+                    let page = if digest == 0 { None } else { pages.page(number).ok() };
+                    digest == 0 || page.and_then(|page| verify::digest(page, plan)) == Some(digest)
+                };
+                scope.spawn(move || digests.iter().zip(first..).all(&mut has_digest))
             })
             .collect();
         parts.into_iter().all(joined)
@@ -103,7 +108,7 @@ struct Reader<'a> {
     checked: Option<u32>,
     plan: &'a Plan,
     /// The digest of each page; empty if nobody asks.
-    held: &'a [AtomicU64],
+    digests: &'a [AtomicU64],
     progress: &'a dyn Progress,
 }
 
@@ -116,21 +121,21 @@ impl Pages for Reader<'_> {
 
     fn page(&mut self, number: u32) -> Result<&Page, Error> {
         if self.checked != Some(number) {
-            if self.file.held(number).is_none() {
+            if self.file.buffered(number).is_none() {
                 let left = self.file.count().saturating_sub(number) as usize;
                 self.file.read(number, left.clamp(1, RUN_PAGES))?;
             }
             let page = self.file.page(number)?;
-            if let Some(held) = self.held.get(number as usize) {
+            if let Some(digest) = self.digests.get(number as usize) {
                 // A page that is not part of the plan has a digest that no page of the imported file has.
-                held.store(verify::digest(page, self.plan).unwrap_or(u64::MAX), Ordering::Relaxed);
+                digest.store(verify::digest(page, self.plan).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
             self.checked = Some(number);
             self.progress.read(PAGE_BYTES as u64);
         }
-        match self.file.held(number) {
+        match self.file.buffered(number) {
             Some(page) => Ok(page),
-            // It is held: it was checked.
+            // It is buffered: it was checked.
             None => Err(Error::Changed(self.file.path().to_owned())),
         }
     }

@@ -20,7 +20,7 @@ pub(super) enum Owner {
     Remora,
 }
 
-/// The session, the names and the folder of the tables beside a target, while nobody else uses them.
+/// The session, the names and the data folder for a target, exclusively locked.
 pub(super) struct Workspace<'a> {
     pub(super) session: &'a mut Session,
     pub(super) disk: &'a dyn Files,

@@ -171,7 +171,7 @@ fn a_value_that_the_import_changed_is_noticed() {
         let changing = Changing { data: server.data().join("a@002db") };
         let copy = Copy { progress: &changing, ..Copy::new("t", &definition) };
         let error = copy.make(&mut session, &good).unwrap_err().to_string();
-        assert!(error.contains("`PRIMARY` has not what was written"), "{product}: {error}");
+        assert!(error.contains("`PRIMARY` does not have what was written"), "{product}: {error}");
         assert_eq!(session.value("SELECT COUNT(*) FROM t").unwrap().as_deref(), Some("0"));
         assert_eq!(strays(&server), [""; 0]);
     }

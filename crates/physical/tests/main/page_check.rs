@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use innodb::page::{u16_at, u32_at};
-use innodb::page_check::{FIRST_BYTES, Format};
+use innodb::page_check::{FIRST_BYTES, PageFormat};
 use server::Session;
 
 use crate::support::{connect, execute, of_today, start};
@@ -118,7 +118,7 @@ fn unpacked(page: &[u8]) -> Vec<u8> {
 /// Checks a file, and that changed bits are noticed. Returns the forms that its pages have.
 fn check(path: &Path, random: &mut u64) -> BTreeSet<Form> {
     let bytes = std::fs::read(path).unwrap();
-    let format = Format::of_first_page(&bytes[..bytes.len().min(FIRST_BYTES)], 16_384).unwrap();
+    let format = PageFormat::of_first_page(&bytes[..bytes.len().min(FIRST_BYTES)], 16_384).unwrap();
     assert!(format.is_known() || path.ends_with("ibdata2"), "{}", path.display());
     assert_eq!(format.first_bad(0, &bytes), Ok(None), "{}", path.display());
     let size = format.page_bytes();

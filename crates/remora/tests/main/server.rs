@@ -198,7 +198,7 @@ fn a_server_that_did_not_stand_still_is_not_backed_up() {
         });
         let _stops = Stops(&over);
         let ended = backup(&volume, &server, &["--still", "3"]).exits(1);
-        let told = ["has run while its files were copied", "did not stop"];
+        let told = ["ran while its files were copied", "did not stop"];
         assert!(told.iter().any(|words| ended.err.contains(words)), "{}", ended.err);
     });
     assert_eq!((generations(&volume), left(&volume, &server)), (0, 0));

@@ -18,7 +18,7 @@ const NULLABLE: u16 = 0x8000;
 /// The decimals of a FLOAT or DOUBLE that is declared without them.
 const NO_DECIMALS: u8 = 31;
 /// What the server does to a column automatically.
-const COUNTED: u8 = 15;
+const AUTO_INCREMENT: u8 = 15;
 const COMPRESSED: u8 = 24;
 /// Who can see a column: from this value on no statement can.
 const VISIBILITY: u8 = 3;
@@ -55,7 +55,7 @@ pub(super) fn parse(
         let visibility =
             sections.column_flags.and_then(|flags| flags.get(at)).map_or(0, |byte| byte & VISIBILITY);
         let kind = field.kind(type_name, version)?;
-        let auto_increment = field.bytes.u8(10)? == COUNTED;
+        let auto_increment = field.bytes.u8(10)? == AUTO_INCREMENT;
         columns.push(Column {
             name,
             kind,

@@ -30,7 +30,7 @@ pub struct Token {
     pub line: usize,
     /// The byte at which it begins.
     pub start: usize,
-    /// The byte behind it.
+    /// The offset after its last byte.
     pub end: usize,
 }
 

@@ -165,7 +165,7 @@ fn resize_refused_while_it_is_copied() {
     let way = gate.wait(&mut running);
     connect(scene.server.socket()).execute("SET GLOBAL innodb_log_file_size = 33554432").unwrap();
     way.send(Way::On).unwrap();
-    running.end().exits(1).says(&["another redo log", "no backup was made"]);
+    running.end().exits(1).says(&["replaced its redo log", "no backup was made"]);
 }
 
 /// The server says nothing of an IMPORT to a backup, and recovery does nothing to a table whose discarding is
