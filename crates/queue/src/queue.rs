@@ -4,9 +4,10 @@ pub(crate) mod batch;
 pub(crate) mod commit;
 pub(crate) mod copy_state;
 mod dead_letter;
-mod dedupe;
+pub(crate) mod dedupe;
 mod deferred;
 pub(crate) mod delivery;
+mod expiry;
 pub(crate) mod lease;
 pub(crate) mod lease_table;
 pub(crate) mod owner;
@@ -37,6 +38,7 @@ use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync}
 use batch::EndKind;
 use commit::fail;
 use copy_state::Successor;
+use dedupe::DedupeState;
 use lease_table::LeaseTable;
 use owner::{OwnerId, Ownership};
 use reader::Reader;
@@ -132,7 +134,7 @@ impl Queue {
             rows.iter().for_each(|id| state.leases.begin_to_end(*id));
             state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
         }
-        (state.scheduled, state.recent) = (recovered.scheduled, recovered.recent);
+        (state.scheduled, state.dedupe) = (recovered.scheduled, DedupeState::new(recovered.dedupe_window));
         let reader = |ended| Reader { ended, ..Reader::default() };
         state.readers = recovered.ended.into_iter().map(reader).collect();
         let state = Mutex::new(state);

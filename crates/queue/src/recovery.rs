@@ -37,7 +37,7 @@ struct LogReplay {
     failures: BTreeMap<RowId, FailureInfo>,
     /// Rows that are due later.
     dues: Vec<DueTime>,
-    recent: DedupeWindow,
+    dedupe_window: DedupeWindow,
     /// The runs `(first, end)` of rows that the checkpoint says are kept, in order.
     kept: Vec<(u64, u64)>,
     /// For each reader: the rows that it has ended.
@@ -153,7 +153,7 @@ pub(crate) struct RecoveredQueue {
     pub(crate) failures: Vec<(RowId, FailureInfo)>,
     pub(crate) attribute_reader: Option<AttributeReader>,
     pub(crate) scheduled: ScheduledRows,
-    pub(crate) recent: DedupeWindow,
+    pub(crate) dedupe_window: DedupeWindow,
     /// For each reader: the rows that it has ended, and another one has not.
     pub(crate) ended: Vec<RowIdSet>,
     /// The id of the next row.
@@ -183,7 +183,7 @@ pub(crate) fn recover(
         failures: checkpoint.failures.iter().cloned().collect(),
         attribute_reader: AttributeReader::of(&checkpoint.definition)?,
         dues: Vec::new(),
-        recent: DedupeWindow::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
+        dedupe_window: DedupeWindow::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
         kept: checkpoint.kept.iter().map(|run| (run.first, run.end())).collect(),
         ended: checkpoint.ended.clone(),
         now_ms,
@@ -191,7 +191,7 @@ pub(crate) fn recover(
         active_next: checkpoint.next,
     };
     replay.kept.sort_unstable();
-    replay.recent.adopt(&checkpoint.recent);
+    replay.dedupe_window.adopt(&checkpoint.dedupe_entries);
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
@@ -203,7 +203,9 @@ pub(crate) fn recover(
     // Nobody waits yet.
     replay.index.take_ready();
     let ended = only_live(&mut replay.index, std::mem::take(&mut replay.ended))?;
-    let LogReplay { index, journal, transactions, attribute_reader, recent, next, active_next, .. } = replay;
+    let LogReplay {
+        index, journal, transactions, attribute_reader, dedupe_window, next, active_next, ..
+    } = replay;
     Ok(RecoveredQueue {
         folder,
         definition,
@@ -216,7 +218,7 @@ pub(crate) fn recover(
         failures,
         attribute_reader,
         scheduled,
-        recent,
+        dedupe_window,
         ended,
         next,
         active_next,
@@ -488,7 +490,7 @@ fn apply(
         Record::Failure { row, failure } => {
             replay.failures.insert(row, failure);
         }
-        Record::Key(recent) => replay.recent.set(recent),
+        Record::Key(recent) => replay.dedupe_window.set(recent),
         // The checkpoint may be newer than this record, and no longer have the transaction.
         Record::Decide { tx, commit } => {
             replay.transactions.note(tx);

@@ -209,11 +209,9 @@ impl Session {
             let alternatives =
                 here.map(|(target, of)| Alternative { target, filter: of.filter.clone(), reader: of.reader });
             let alternatives = alternatives.collect();
-            state.tickets += 1;
-            tickets.push((*number, state.tickets));
-            let ticket = state.tickets;
             let (notifier, owner) = (self.notifier.clone(), self.owner);
-            state.waiters.insert(ticket, Registration { notifier, round, owner, rows_max, alternatives });
+            let waiter = Registration { notifier, round, owner, rows_max, alternatives };
+            tickets.push((*number, state.waiters.add(waiter)));
         }
         tickets
     }
@@ -316,7 +314,7 @@ fn unregister(targets: &[Target], tickets: &[(u64, u64)]) {
     for (number, ticket) in tickets {
         let target = targets.iter().find(|target| target.queue.number == *number);
         target.into_iter().for_each(|target| {
-            target.queue.lock().waiters.remove(ticket);
+            target.queue.lock().waiters.remove(*ticket);
         });
     }
 }

@@ -287,7 +287,7 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         transactions: state.transactions.clone(),
         leases: state.leases.snapshot(queue.clock()),
         failures: state.leases.failures(),
-        recent: state.recent.list(queue.shared.now_ms()),
+        dedupe_entries: state.dedupe.window.list(queue.shared.now_ms()),
         kept: state.index.retained.runs_and(&cut),
         ended: state.readers.iter().map(|reader| reader.ended.clone()).collect(),
     }

@@ -231,9 +231,9 @@ mod tests {
     #[test]
     fn a_segment_with_features_that_are_unknown_or_not_the_queues_is_refused() {
         let segment_id = |features| SegmentId::active([5; 16], features, 3);
-        let read = |written: u64, pending_keys: u64| {
+        let read = |written: u64, expected: u64| {
             let header = encode_segment_header(&segment_id(written), RowId(9));
-            decode_segment_header(Path::new("s"), &header, &segment_id(pending_keys))
+            decode_segment_header(Path::new("s"), &header, &segment_id(expected))
         };
         for features in [0, KNOWN_FEATURES] {
             assert_eq!(read(features, features).unwrap(), RowId(9));

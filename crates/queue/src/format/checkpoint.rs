@@ -107,7 +107,7 @@ pub(crate) struct Checkpoint {
     /// What is known of rows besides, in their order.
     pub(crate) failures: Vec<(RowId, FailureInfo)>,
     /// Keys of rows that came a short time ago.
-    pub(crate) recent: Vec<DedupeEntry>,
+    pub(crate) dedupe_entries: Vec<DedupeEntry>,
     /// Rows that were ended and are kept, in the order in which they were ended.
     pub(crate) kept: Vec<RetainedRun>,
     /// For each reader: the rows that it has ended, and another one has not.
@@ -128,7 +128,7 @@ impl Checkpoint {
             transactions: Transactions::default(),
             leases: Leases::default(),
             failures: Vec::new(),
-            recent: Vec::new(),
+            dedupe_entries: Vec::new(),
             kept: Vec::new(),
             ended,
         }
@@ -169,7 +169,7 @@ impl Checkpoint {
         self.definition.order.encode(&mut body);
         if let Some(dedupe) = self.definition.dedupe {
             dedupe.encode(&mut body);
-            encode_dedupe_entries(&self.recent, &mut body);
+            encode_dedupe_entries(&self.dedupe_entries, &mut body);
         }
         if self.definition.is_keeping() {
             put_varint(&mut body, self.definition.keep_ms);
@@ -243,9 +243,9 @@ impl Checkpoint {
             (policy, failures) = (RetryPolicy::decode(reader)?, decode_failures(reader)?);
         }
         let order = Order::decode(reader, features)?;
-        let (mut dedupe, mut recent) = (None, Vec::new());
+        let (mut dedupe, mut dedupe_entries) = (None, Vec::new());
         if features & DEDUPE != 0 {
-            (dedupe, recent) = (Some(Dedupe::decode(reader)?), decode_dedupe_entries(reader)?);
+            (dedupe, dedupe_entries) = (Some(Dedupe::decode(reader)?), decode_dedupe_entries(reader)?);
         }
         let (mut keep_ms, mut kept) = (0, Vec::new());
         if features & KEEP != 0 {
@@ -268,7 +268,7 @@ impl Checkpoint {
             transactions,
             leases,
             failures,
-            recent,
+            dedupe_entries,
             kept,
             ended,
         })

@@ -45,9 +45,9 @@ impl DedupeEntry {
     }
 }
 
-pub(crate) fn encode_dedupe_entries(recent: &[DedupeEntry], out: &mut Vec<u8>) {
-    put_varint(out, recent.len() as u64);
-    recent.iter().for_each(|recent| recent.encode(out));
+pub(crate) fn encode_dedupe_entries(entries: &[DedupeEntry], out: &mut Vec<u8>) {
+    put_varint(out, entries.len() as u64);
+    entries.iter().for_each(|entry| entry.encode(out));
 }
 
 pub(crate) fn decode_dedupe_entries(reader: &mut ByteReader<'_>) -> Option<Vec<DedupeEntry>> {

@@ -172,9 +172,9 @@ pub(crate) fn encode_failure(out: &mut Vec<u8>, row: RowId, failure: &FailureInf
 }
 
 /// Appends that a row with a key came.
-pub(crate) fn encode_key(out: &mut Vec<u8>, recent: &DedupeEntry) {
+pub(crate) fn encode_key(out: &mut Vec<u8>, entry: &DedupeEntry) {
     let mut payload = Vec::new();
-    recent.encode(&mut payload);
+    entry.encode(&mut payload);
     append(out, KEY, &payload);
 }
 
@@ -281,8 +281,8 @@ fn decode_one(reader: &mut ByteReader<'_>, next: &mut u64, moved: &mut u64) -> R
             return Ok(Record::Failure { row, failure });
         }
         KEY => {
-            let recent = DedupeEntry::decode(&mut inside).filter(|_| inside.is_empty());
-            return Ok(Record::Key(recent.ok_or("a key that is none")?));
+            let entry = DedupeEntry::decode(&mut inside).filter(|_| inside.is_empty());
+            return Ok(Record::Key(entry.ok_or("a key that is none")?));
         }
         _ => return Err(UNKNOWN),
     };
@@ -331,8 +331,8 @@ mod tests {
                     encode_lease(&mut body, lease);
                     lease.features()
                 }
-                Record::Key(recent) => {
-                    encode_key(&mut body, recent);
+                Record::Key(entry) => {
+                    encode_key(&mut body, entry);
                     assert!(body.len() <= KEY_RECORD_MAX);
                     DEDUPE
                 }

@@ -78,7 +78,7 @@ pub(crate) struct BatchBuilder {
     /// The keys of rows that come when it is written, by which others are left out.
     pub(crate) keys: Vec<u128>,
     /// The same, in a queue that knows them for a time.
-    pub(crate) recent: Vec<DedupeEntry>,
+    pub(crate) dedupe_entries: Vec<DedupeEntry>,
 }
 
 impl BatchBuilder {
@@ -183,15 +183,15 @@ impl BatchBuilder {
     }
 
     /// Records that rows with keys come.
-    pub(crate) fn record_keys(&mut self, recent: Vec<DedupeEntry>) {
+    pub(crate) fn record_keys(&mut self, entries: Vec<DedupeEntry>) {
         self.begin();
-        recent.iter().for_each(|recent| encode_key(&mut self.bytes, recent));
-        self.recent.extend(recent);
+        entries.iter().for_each(|entry| encode_key(&mut self.bytes, entry));
+        self.dedupe_entries.extend(entries);
     }
 
     /// Records that a row with a key came; it is so already.
-    pub(crate) fn record_applied_key(&mut self, recent: &DedupeEntry) {
-        self.record_applied(|bytes| encode_key(bytes, recent));
+    pub(crate) fn record_applied_key(&mut self, entry: &DedupeEntry) {
+        self.record_applied(|bytes| encode_key(bytes, entry));
     }
 
     /// Records that rows are gone or kept; this is applied when the batch is written.

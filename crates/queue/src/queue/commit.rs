@@ -11,7 +11,7 @@ use crate::format::batch::{BATCH_HEADER, Header, IndexLocation, Kind};
 use crate::format::record::RowId;
 use crate::index::{NewRow, OrderKey};
 use crate::queue::batch::{BatchBuilder, BatchResult, EndKind};
-use crate::queue::delivery::{Candidate, deliver, wake_all};
+use crate::queue::delivery::{Candidate, deliver};
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
@@ -62,23 +62,23 @@ impl Queue {
     /// Waits until what was gathered is written, and writes it if nobody else does.
     pub(crate) fn commit(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
         let result = state.next_batch.result.clone();
-        if state.led {
-            state.joined += 1;
+        if state.has_leader {
+            state.followers += 1;
             drop(state);
             return result.wait();
         }
-        state.led = true;
+        state.has_leader = true;
         // Before the lock is taken again, so that a panic lets go of the lock first.
         let watch = PanicGuard { queue: self, result: &result };
         let mut state = self.acquire_write_lock(state);
-        if self.definition().sync == Sync::Always && state.crowded {
+        if self.definition().sync == Sync::Always && state.last_batch_was_shared {
             // Callers whom the last batch has just released may be about to come back: one sync for them too.
             drop(state);
             pass();
             state = self.lock();
         }
-        state.led = false;
-        state.crowded = std::mem::take(&mut state.joined) > 0;
+        state.has_leader = false;
+        state.last_batch_was_shared = std::mem::take(&mut state.followers) > 0;
         let mut batch = std::mem::take(&mut state.next_batch);
         let written = match state.usable() {
             Ok(()) if !batch.bytes.is_empty() => {
@@ -220,9 +220,7 @@ impl Queue {
             self.remove_from_index(state, &gone.collect::<Vec<_>>(), ending)?;
         }
         back.extend(self.apply_transactions(state, batch)?);
-        state.forget_pending_keys(batch);
-        batch.recent.iter().for_each(|recent| state.recent.set(*recent));
-        state.recent.trim(now_ms);
+        state.dedupe.note_written(&batch.keys, &batch.dedupe_entries, now_ms);
         let origins: Vec<_> = state.pending.drain(..batch.origins).collect();
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += batch.rows.len() as u64;
@@ -340,7 +338,7 @@ pub(crate) fn fail(state: &mut State, error: &Error) {
         error => error.to_string().into(),
     };
     state.failed.get_or_insert(why);
-    wake_all(state, &Notification::Broken(error.clone()));
+    state.waiters.wake_all(&Notification::Broken(error.clone()));
 }
 
 /// Takes the queue out of service after a failed sync, because its log can't be trusted any more. The rest of

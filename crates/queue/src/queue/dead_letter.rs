@@ -72,7 +72,7 @@ impl Queue {
             Err(error) => return Err(error),
         }
         let mut state = self.lock();
-        while state.dead_letters.busy || state.writing || state.led {
+        while state.dead_letters.busy || state.writing || state.has_leader {
             state = wait(&self.write_lock_released, state);
         }
         Ok(state)

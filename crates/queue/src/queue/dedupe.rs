@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use crate::Error;
+use crate::format::dedupe::DedupeEntry;
 use crate::format::record::{KEY_RECORD_MAX, ROW_OVERHEAD_MAX, RowId};
+use crate::index::dedupe_window::DedupeWindow;
 use crate::queue::state::State;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
 
@@ -80,11 +82,14 @@ impl Queue {
         let Some(dedupe) = self.definition.dedupe else { return Some(Vec::new()) };
         let (now_ms, mut first) = (self.shared.now_ms(), BTreeSet::new());
         let mut admit = |key: u128| {
-            if state.pending_keys.contains(&key) {
+            if state.dedupe.is_pending(key) {
                 return None;
             }
-            let known =
-                if dedupe.for_ms == 0 { state.index.waits(key) } else { state.recent.has(key, now_ms) };
+            let known = if dedupe.for_ms == 0 {
+                state.index.waits(key)
+            } else {
+                state.dedupe.window.has(key, now_ms)
+            };
             Some(key == 0 || !known && first.insert(key))
         };
         keys.iter().map(|key| admit(*key)).collect()
@@ -108,6 +113,48 @@ pub(crate) fn keys_of_new(keys: &[u128], new: &[bool]) -> Vec<u128> {
     keys.iter().zip(new).filter(|(_, new)| **new).map(|(key, _)| *key).collect()
 }
 
+/// The keys that leave rows out because of rows that are not in the index: those that came within the time of
+/// DEDUPE_FOR, and those that are being written.
+#[derive(Debug, Default)]
+pub(crate) struct DedupeState {
+    /// Keys of rows that came a short time ago, in a queue that leaves rows out for a time.
+    pub(crate) window: DedupeWindow,
+    /// Keys of rows that are being written.
+    pending: BTreeSet<u128>,
+}
+
+impl DedupeState {
+    /// The state after recovery.
+    pub(crate) fn new(window: DedupeWindow) -> DedupeState {
+        DedupeState { window, pending: BTreeSet::new() }
+    }
+
+    /// Whether a row with this key is being written.
+    fn is_pending(&self, key: u128) -> bool {
+        self.pending.contains(&key)
+    }
+
+    /// Notes that the rows with these keys are not being written any more.
+    pub(crate) fn forget_pending(&mut self, keys: &[u128]) {
+        keys.iter().for_each(|key| {
+            self.pending.remove(key);
+        });
+    }
+
+    /// Notes that the rows of a batch were written.
+    pub(crate) fn note_written(&mut self, keys: &[u128], entries: &[DedupeEntry], now_ms: u64) {
+        self.forget_pending(keys);
+        entries.iter().for_each(|entry| self.window.set(*entry));
+        self.window.trim(now_ms);
+    }
+
+    /// Forgets everything, because the queue was emptied.
+    pub(crate) fn clear(&mut self) {
+        self.window.clear();
+        self.pending.clear();
+    }
+}
+
 impl State {
     /// Notes that rows with these keys are being written, and come then.
     pub(crate) fn record_keys(&mut self, keys: &[u128], now_ms: u64) {
@@ -115,20 +162,20 @@ impl State {
             return;
         }
         let keys: Vec<u128> = keys.iter().copied().filter(|key| *key != 0).collect();
-        self.next_batch.record_keys(self.recent.of(&keys, now_ms));
-        self.pending_keys.extend(&keys);
+        self.next_batch.record_keys(self.dedupe.window.of(&keys, now_ms));
+        self.dedupe.pending.extend(&keys);
         self.next_batch.keys.extend(keys);
     }
 
     /// Notes that rows came that are written already. Returns whether that is to be written too.
     pub(crate) fn record_applied_keys(&mut self, rows: &[RowId], now_ms: u64) -> Result<bool, Error> {
-        if !self.recent.is_kept() {
+        if !self.dedupe.window.is_kept() {
             return Ok(false);
         }
         let keys = self.index.keys(rows)?;
-        for recent in self.recent.of(&keys, now_ms) {
-            self.next_batch.record_applied_key(&recent);
-            self.recent.set(recent);
+        for entry in self.dedupe.window.of(&keys, now_ms) {
+            self.next_batch.record_applied_key(&entry);
+            self.dedupe.window.set(entry);
         }
         Ok(true)
     }

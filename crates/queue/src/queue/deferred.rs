@@ -2,12 +2,12 @@
 
 use crate::format::record::RowId;
 use crate::index::RowState;
-use crate::queue::Queue;
 use crate::queue::commit::fail_if_lost;
 use crate::queue::state::State;
+use crate::queue::{DEFERRED_BYTES_MAX, Queue};
 use crate::store::files::Readable;
 use crate::store::log::Log;
-use crate::sync::try_lock;
+use crate::sync::{MutexGuard, try_lock};
 use crate::{Error, Sync};
 
 impl Queue {
@@ -16,6 +16,23 @@ impl Queue {
         if !state.flush_scheduled {
             state.flush_scheduled = true;
             self.shared.schedule_flush(self);
+        }
+    }
+
+    /// Sees to it that what is in effect already is written: now if it is much, else later.
+    pub(crate) fn write_deferred(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
+        if state.next_batch.bytes.len() >= DEFERRED_BYTES_MAX && !state.has_leader {
+            return self.commit(state);
+        }
+        self.schedule_flush(&mut state);
+        Ok(())
+    }
+
+    /// Like [`Queue::write_deferred`]; if it can't be written now, it is written with a later batch.
+    pub(crate) fn write_leases(&self, state: MutexGuard<'_, State>) -> Result<(), Error> {
+        match self.write_deferred(state) {
+            Err(Error::Disk { .. }) => Ok(()),
+            other => other,
         }
     }
 
@@ -126,7 +143,7 @@ impl Queue {
 }
 
 fn is_free(state: &State) -> bool {
-    let busy = state.writing || state.led || !state.next_batch.bytes.is_empty();
+    let busy = state.writing || state.has_leader || !state.next_batch.bytes.is_empty();
     !busy && state.log.as_ref().is_some_and(Log::is_open)
 }
 

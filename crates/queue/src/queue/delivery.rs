@@ -11,13 +11,6 @@ use crate::queue::state::State;
 use crate::queue::waiter::{Delivery, Notification, Registration};
 use crate::{Error, Filter};
 
-/// Tells all waiting sessions.
-pub(crate) fn wake_all(state: &mut State, notification: &Notification) {
-    for (_, waiter) in std::mem::take(&mut state.waiters) {
-        waiter.notifier.notify(Some(waiter.round), notification.clone());
-    }
-}
-
 /// A row that became available, with its bytes if they are at hand.
 pub(crate) struct Candidate<'bytes> {
     pub(crate) id: RowId,
@@ -41,13 +34,12 @@ pub(crate) fn deliver(
     }
     let mut from = 0;
     while !candidates.is_empty() {
-        let Some(ticket) = state.waiters.range(from..).next().map(|(ticket, _)| *ticket) else { break };
-        let Some(waiter) = state.waiters.remove(&ticket) else { break };
+        let Some((ticket, waiter)) = state.waiters.take_from(from) else { break };
         from = ticket + 1;
         let (target, reader, rows) = match choose(state, &waiter, &candidates) {
             Ok(Some(chosen)) => chosen,
             Ok(None) => {
-                state.waiters.insert(ticket, waiter);
+                state.waiters.put_back(ticket, waiter);
                 continue;
             }
             Err(_) => {

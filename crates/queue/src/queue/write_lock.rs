@@ -26,7 +26,7 @@ impl Queue {
     pub(crate) fn lock_exclusively(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         // Contributors to the next batch go first.
-        while state.writing || state.maintaining || state.led {
+        while state.writing || state.maintaining || state.has_leader {
             state = wait(&self.write_lock_released, state);
         }
         state.writing = true;
