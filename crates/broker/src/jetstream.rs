@@ -35,8 +35,8 @@ const ID: &str = "Nats-Msg-Id";
 const NOBODY: u16 = 503;
 /// Error code: not found.
 const NOT_FOUND: u64 = 404;
-/// Acknowledgement timeout, after which a message is redelivered; also how long the others wait after a consumer was
-/// killed. A redelivered message does no harm.
+/// Acknowledgement timeout, after which a message is redelivered; also how long the others wait after a
+/// consumer was killed. A redelivered message does no harm.
 const REDELIVERY_NS: u64 = 5_000_000_000;
 
 /// The acknowledgement of a published message.
@@ -51,8 +51,8 @@ pub struct PublishAck {
 ///
 /// # Errors
 ///
-/// No stream stores the subject; JetStream rejects the message, for example because the stream is full; the message
-/// is too large; or the connection is lost, and it is unknown whether the message was stored.
+/// No stream stores the subject; JetStream rejects the message, for example because the stream is full; the
+/// message is too large; or the connection is lost, and it is unknown whether the message was stored.
 pub fn publish(link: &mut Link, subject: &str, id: &str, body: &[u8]) -> Result<PublishAck, Error> {
     let answer = link.request(subject, &format!("{ID}: {id}\r\n"), body, ANSWER)?;
     if answer.status == Some(NOBODY) {
@@ -173,13 +173,13 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Opens the consumer of this name, or creates it. A new one starts with the first message of the subject and has
-    /// one unacknowledged message at a time.
+    /// Opens the consumer of this name, or creates it. A new one starts with the first message of the subject
+    /// and has one unacknowledged message at a time.
     ///
     /// # Errors
     ///
-    /// The server refuses it; a consumer of this name exists with another acknowledgement policy or filter; or the
-    /// connection is lost.
+    /// The server refuses it; a consumer of this name exists with another acknowledgement policy or filter;
+    /// or the connection is lost.
     pub fn open(link: &mut Link, stream: &Stream, name: &str) -> Result<Consumer, Error> {
         let consumer = Consumer { stream: stream.name.clone(), name: name.to_owned() };
         let config = match consumer.info(link)? {

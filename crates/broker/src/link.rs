@@ -20,8 +20,8 @@ pub(crate) const NEXT: &str = "$JS.API.CONSUMER.MSG.NEXT.";
 /// The id of the only subscription.
 const OURS: u32 = 1;
 
-/// A connection. Call [`Link::keep_alive`] now and then while it is idle: the server closes connections that do not
-/// answer its PINGs for minutes.
+/// A connection. Call [`Link::keep_alive`] now and then while it is idle: the server closes connections that
+/// do not answer its PINGs for minutes.
 pub struct Link {
     socket: Socket,
     /// Received bytes that were not parsed yet.

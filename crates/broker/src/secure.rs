@@ -12,8 +12,8 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 /// An encrypted connection.
 pub(crate) type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-/// Performs the TLS handshake and verifies the server certificate. The error is the reason of a failed handshake,
-/// or the I/O error of the connection.
+/// Performs the TLS handshake and verifies the server certificate. The error is the reason of a failed
+/// handshake, or the I/O error of the connection.
 pub(crate) fn secure(
     host: &str,
     trusted: Option<&Path>,

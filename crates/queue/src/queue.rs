@@ -4,7 +4,8 @@ pub(crate) mod batch;
 pub(crate) mod commit;
 pub(crate) mod copy_state;
 mod dead_letter;
-pub(crate) mod dedupe;
+mod dedupe;
+pub(crate) mod dedupe_state;
 mod deferred;
 pub(crate) mod delivery;
 mod expiry;
@@ -38,7 +39,7 @@ use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync}
 use batch::EndKind;
 use commit::fail;
 use copy_state::Successor;
-use dedupe::DedupeState;
+use dedupe_state::DedupeState;
 use lease_table::LeaseTable;
 use owner::{OwnerId, Ownership};
 use reader::Reader;

@@ -351,7 +351,7 @@ fn replay_all(
         let bytes = read_whole(folder.disk(), &file)?;
         let header = batch::decode_segment_header(&file.path(), &bytes, file.id());
         if active.as_ref().is_some_and(|before| !before.sealed) {
-            return Err(file.corrupt("a segment behind one that has no end", 0));
+            return Err(file.corrupt("a segment after one without an end", 0));
         }
         replay.active_next = header?;
         replay.next = replay.next.max(replay.active_next);
@@ -426,7 +426,7 @@ fn replay_segment(
                 let len = (BATCH_HEADER + body.len()) as u64;
                 let stored = IndexLocation { offset: at as u64, len, file_len: at as u64 + len };
                 let listed = SegmentIndex::decode(body, header.first, file.id().features)
-                    .ok_or_else(|| file.corrupt("an index that is no index", at as u64))?;
+                    .ok_or_else(|| file.corrupt("an invalid index", at as u64))?;
                 replay.index.keep_listed(&file, &listed.rows)?;
                 at += BATCH_HEADER + body.len();
                 replay.index.seal(&file, stored);
@@ -437,7 +437,7 @@ fn replay_segment(
     }
     let whole = at == bytes.len();
     if sealed && !whole {
-        return Err(file.corrupt("bytes behind the end of a segment", at as u64));
+        return Err(file.corrupt("bytes after the end of a segment", at as u64));
     }
     if !whole && (!last || batch::was_synced(bytes, file.id(), at)) {
         return Err(file.corrupt("a batch with a wrong checksum", at as u64));
@@ -456,7 +456,7 @@ fn apply(
         Record::Row { id, at, len, time_ms: moved, origin } => {
             let offset = body_at + at as u64;
             if id < replay.next {
-                return Err(file.corrupt("a row id that was given before", offset));
+                return Err(file.corrupt("a row id that was used before", offset));
             }
             let time_ms = moved.unwrap_or(time_ms);
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();

@@ -17,8 +17,8 @@ const TOPIC_CHECK: Duration = Duration::from_secs(30);
 /// Offsets are committed at the end of the topic and after this many records.
 const COMMIT_EACH: u32 = 1000;
 
-/// Reads all partitions of a topic. Offsets are committed under a group id without members, so each consumer gets all
-/// records.
+/// Reads all partitions of a topic. Offsets are committed under a group id without members, so each consumer
+/// gets all records.
 pub struct Consumer {
     cluster: Cluster,
     group: String,

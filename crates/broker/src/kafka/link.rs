@@ -50,8 +50,8 @@ impl Link {
     pub(crate) fn connect(address: &Address, host: &str, port: u16) -> Result<Link, Error> {
         let Some((user, password)) = &address.login else { return Link::open(address, host, port) };
         let mut refused = None;
-        // A user may have no credentials for a mechanism that the broker supports. It closes the connection after a
-        // refusal.
+        // A user may have no credentials for a mechanism that the broker supports. It closes the connection
+        // after a refusal.
         for (name, mechanism) in MECHANISMS {
             let mut link = Link::open(address, host, port)?;
             match link.log_in(name, mechanism, (user, password)) {

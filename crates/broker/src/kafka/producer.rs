@@ -16,20 +16,20 @@ const RECORDS_SCANNED: i64 = 1000;
 const ORIGINS_MIN: usize = 50_000;
 /// Replication timeout in milliseconds: less than the timeout for an answer.
 const REPLICAS_MS: i32 = 8_000;
-/// By default a broker closes the connection on a request of more than 100 MiB; the rest is for what surrounds the
-/// message.
+/// By default a broker closes the connection on a request of more than 100 MiB; the rest is for what
+/// surrounds the message.
 const REQUEST_MAX: usize = (100 << 20) - 4096;
 /// Error code: the broker already has this batch.
 const DUPLICATE: i16 = 46;
 /// Error codes: the broker no longer knows this producer, or has lost records of it.
 const PRODUCER_UNKNOWN: [i16; 3] = [45, 47, 59];
 
-/// Sends rows as records to the partitions of a topic, one at a time. Each record names its row, and a row that the
-/// partition already has is not sent.
+/// Sends rows as records to the partitions of a topic, one at a time. Each record names its row, and a row
+/// that the partition already has is not sent.
 ///
-/// A broker drops a batch that one producer sends twice, because batches are numbered. A restarted producer gets a
-/// new id and new numbers, so it first scans the last records, and before each record what others have sent
-/// meanwhile.
+/// A broker drops a batch that one producer sends twice, because batches are numbered. A restarted producer
+/// gets a new id and new numbers, so it first scans the last records, and before each record what others have
+/// sent meanwhile.
 pub struct Producer {
     cluster: Cluster,
     id: i64,
@@ -191,8 +191,8 @@ impl Producer {
         (0..self.partitions.len()).try_for_each(|at| self.scan_new_records(at))
     }
 
-    /// How many rows were stored twice since it began although each was looked for: the first copy was in flight when
-    /// its forwarder was killed.
+    /// How many rows were stored twice since it began although each was looked for: the first copy was in
+    /// flight when its forwarder was killed.
     pub fn duplicates(&self) -> u64 {
         self.origins.duplicates
     }

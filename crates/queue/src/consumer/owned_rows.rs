@@ -79,8 +79,8 @@ impl OwnedRows {
         })
     }
 
-    /// Has `give_back` take the rows from their owner, in the queue in which they are now, and offers those that
-    /// it returns.
+    /// Has `give_back` take the rows from their owner, in the queue in which they are now, and offers those
+    /// that it returns.
     fn give_back_with(
         mut self,
         give_back: impl FnOnce(&Queue, &mut State, &[RowId]) -> Result<Vec<RowId>, Error>,

@@ -123,8 +123,8 @@ impl Session {
         !self.statement_rows.is_empty()
     }
 
-    /// Offers the rows from [`Session::publish_in_statement`], or removes them. Returns how many were left out
-    /// because they are doubles.
+    /// Offers the rows from [`Session::publish_in_statement`], or removes them. Returns how many were left
+    /// out because they are doubles.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is

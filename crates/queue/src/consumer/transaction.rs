@@ -270,8 +270,8 @@ impl Transaction {
         self.begin_prepare(xid)?.finish()
     }
 
-    /// Begins what [`Transaction::prepare`] does: until [`PendingPrepare::finish`] others may write it along with
-    /// what is theirs.
+    /// Begins what [`Transaction::prepare`] does: until [`PendingPrepare::finish`] others may write it along
+    /// with what is theirs.
     ///
     /// # Errors
     /// Those of [`Transaction::prepare`].

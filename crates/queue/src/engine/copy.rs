@@ -26,9 +26,9 @@ impl Queue {
     /// Lets nobody take a row until [`Queue::end_copy`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Prepared`]; [`Error::ReadersActive`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be
-    /// moved to the queue for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when
-    /// the queue is out of service.
+    /// [`Error::Prepared`]; [`Error::ReadersActive`]; [`Error::Disk`] and [`Error::Backup`] when rows could
+    /// not be moved to the queue for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`]
+    /// when the queue is out of service.
     pub fn begin_copy(&self) -> Result<(), Error> {
         let mut state = self.lock_without_dead_letters()?;
         state.usable()?;

@@ -49,7 +49,7 @@ impl Drop for MaintenanceGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if std::thread::panicking() {
-            fail(&mut state, &Error::Failed { why: "a panic while tidying up".into() });
+            fail(&mut state, &Error::Failed { why: "a panic during maintenance".into() });
         }
         state.maintaining = false;
         self.0.write_lock_released.notify_all();

@@ -92,8 +92,8 @@ impl Xid {
 
 impl Engine {
     /// Opens the queues that have transactions: the folders `DATABASE/NAME.queue` below `root`. Then it
-    /// decides what [`commit_multi_queue`] had begun; the others wait for their coordinator. Returns the folders
-    /// that could not be opened or written, and why: their transactions wait for the next start.
+    /// decides what [`commit_multi_queue`] had begun; the others wait for their coordinator. Returns the
+    /// folders that could not be opened or written, and why: their transactions wait for the next start.
     ///
     /// # Errors
     /// [`Error::Disk`] when `root` can't be listed.

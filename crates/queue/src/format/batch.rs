@@ -106,8 +106,7 @@ pub(crate) fn decode_segment_header(
 ) -> Result<RowId, Error> {
     let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), offset: 0 };
     let version = |what: String| Error::Version { file: file.to_owned(), what };
-    let mut header =
-        bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a header that is cut short"))?.to_vec();
+    let mut header = bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a truncated header"))?.to_vec();
     let mut reader = ByteReader::new(bytes);
     let mut read = || {
         let magic: [u8; 8] = reader.array()?;
@@ -116,9 +115,10 @@ pub(crate) fn decode_segment_header(
         let incarnation: Incarnation = reader.array()?;
         Some((magic, version, sum, must, incarnation, reader.u64()?, reader.u64()?))
     };
-    let (magic, format, sum, must, incarnation, number, next) = read().ok_or_else(|| corrupt("no header"))?;
+    let (magic, format, sum, must, incarnation, number, next) =
+        read().ok_or_else(|| corrupt("an invalid header"))?;
     if magic != SEGMENT_MAGIC {
-        return Err(corrupt("no segment of a queue"));
+        return Err(corrupt("not a segment of a queue"));
     }
     if format != VERSION {
         return Err(version(format!("segment of version {format}")));

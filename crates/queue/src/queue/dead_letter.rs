@@ -96,7 +96,7 @@ impl Queue {
     #[must_use]
     pub fn dead_letter_error(&self) -> Option<String> {
         let state = self.lock();
-        let none = || "the table has no DEAD".to_owned();
+        let none = || "the table has no DEAD option".to_owned();
         let why = || state.dead_letters.why.as_ref().map_or_else(none, Error::to_string);
         (!state.leases.dead().is_empty()).then(why)
     }

@@ -5,9 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::Error;
-use crate::format::dedupe::DedupeEntry;
 use crate::format::record::{KEY_RECORD_MAX, ROW_OVERHEAD_MAX, RowId};
-use crate::index::dedupe_window::DedupeWindow;
 use crate::queue::state::State;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
 
@@ -113,48 +111,6 @@ pub(crate) fn keys_of_new(keys: &[u128], new: &[bool]) -> Vec<u128> {
     keys.iter().zip(new).filter(|(_, new)| **new).map(|(key, _)| *key).collect()
 }
 
-/// The keys that leave rows out because of rows that are not in the index: those that came within the time of
-/// DEDUPE_FOR, and those that are being written.
-#[derive(Debug, Default)]
-pub(crate) struct DedupeState {
-    /// Keys of rows that came a short time ago, in a queue that leaves rows out for a time.
-    pub(crate) window: DedupeWindow,
-    /// Keys of rows that are being written.
-    pending: BTreeSet<u128>,
-}
-
-impl DedupeState {
-    /// The state after recovery.
-    pub(crate) fn new(window: DedupeWindow) -> DedupeState {
-        DedupeState { window, pending: BTreeSet::new() }
-    }
-
-    /// Whether a row with this key is being written.
-    fn is_pending(&self, key: u128) -> bool {
-        self.pending.contains(&key)
-    }
-
-    /// Notes that the rows with these keys are not being written any more.
-    pub(crate) fn forget_pending(&mut self, keys: &[u128]) {
-        keys.iter().for_each(|key| {
-            self.pending.remove(key);
-        });
-    }
-
-    /// Notes that the rows of a batch were written.
-    pub(crate) fn note_written(&mut self, keys: &[u128], entries: &[DedupeEntry], now_ms: u64) {
-        self.forget_pending(keys);
-        entries.iter().for_each(|entry| self.window.set(*entry));
-        self.window.trim(now_ms);
-    }
-
-    /// Forgets everything, because the queue was emptied.
-    pub(crate) fn clear(&mut self) {
-        self.window.clear();
-        self.pending.clear();
-    }
-}
-
 impl State {
     /// Notes that rows with these keys are being written, and come then.
     pub(crate) fn record_keys(&mut self, keys: &[u128], now_ms: u64) {
@@ -163,7 +119,7 @@ impl State {
         }
         let keys: Vec<u128> = keys.iter().copied().filter(|key| *key != 0).collect();
         self.next_batch.record_keys(self.dedupe.window.of(&keys, now_ms));
-        self.dedupe.pending.extend(&keys);
+        self.dedupe.add_pending(&keys);
         self.next_batch.keys.extend(keys);
     }
 

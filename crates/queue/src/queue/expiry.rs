@@ -1,4 +1,5 @@
-//! What happens when a time is over: leases and delays end, scheduled rows become available, retained rows go.
+//! What happens when a time is over: leases and delays end, scheduled rows become available, retained rows
+//! go.
 
 use std::time::Duration;
 

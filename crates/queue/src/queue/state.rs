@@ -12,7 +12,7 @@ use crate::index::scheduled::ScheduledRows;
 use crate::index::{Index, RowState};
 use crate::queue::batch::{BatchBuilder, runs};
 use crate::queue::copy_state::CopyState;
-use crate::queue::dedupe::DedupeState;
+use crate::queue::dedupe_state::DedupeState;
 use crate::queue::lease_table::LeaseTable;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::rate::Rate;

@@ -81,9 +81,9 @@ fn seen_and_cancelled(server: &Server) {
 fn refused(server: &Server) {
     let mut one = server.connect("refused_due");
     for (column, options, why) in [
-        ("at VARCHAR(20)", "DUE=at", "can't say when a row is due"),
-        ("at DOUBLE", "DUE=at", "can't say when a row is due"),
-        ("at DATE", "DUE=at", "can't say when a row is due"),
+        ("at VARCHAR(20)", "DUE=at", "can't be used for DUE"),
+        ("at DOUBLE", "DUE=at", "can't be used for DUE"),
+        ("at DATE", "DUE=at", "can't be used for DUE"),
         ("at INT NULL", "DUE=at FAILED=at", "filled when a row is read"),
         ("at INT", "DUE=moment", "DUE='moment' names no column"),
     ] {
@@ -98,7 +98,7 @@ fn altered(server: &Server) {
     one.run("CREATE TABLE t (f INT NULL, v INT, at INT) ENGINE=QUEUE DUE=at FAILED=f");
     one.run("INSERT INTO t (v, at) VALUES (1, 2000000000), (2, 0)");
     let error = one.error("ALTER TABLE t RENAME COLUMN at TO moment");
-    assert!(error.contains("say its new name in the option too"), "{error}");
+    assert!(error.contains("change the option too"), "{error}");
     one.run("ALTER TABLE t RENAME COLUMN at TO moment, DUE=moment");
     assert_eq!(one.column("SELECT v FROM t"), [2]);
     let create: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");

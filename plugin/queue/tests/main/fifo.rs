@@ -166,7 +166,7 @@ fn altered(server: &Server) {
 fn refused(server: &Server) {
     let mut one = server.connect("refused_fifo");
     for (column, options, why) in [
-        ("k VARCHAR(20) COLLATE utf8mb4_general_ci", "FIFO=k", "a collation that ends in _bin"),
+        ("k VARCHAR(20) COLLATE utf8mb4_general_ci", "FIFO=k", "a _bin collation"),
         ("k DOUBLE", "FIFO=k", "can't be the key of FIFO"),
         ("k SET('a', 'b')", "FIFO=k", "can't be the key of FIFO"),
         ("k BIT(9)", "FIFO=k", "can't be the key of FIFO"),

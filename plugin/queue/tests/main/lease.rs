@@ -275,7 +275,7 @@ fn a_failed_statement_leases_nothing(server: &Server) {
     one.run("INSERT INTO t VALUES (3)");
     let shown = one.column("SELECT v FROM t WHERE v > 5 AND queue_lease(30, 1, 't', 0)");
     assert!(shown.is_empty());
-    assert!(one.warning().contains("does not show it"));
+    assert!(one.warning().contains("condition in WHERE hides"));
 }
 
 fn refused(server: &Server) {
