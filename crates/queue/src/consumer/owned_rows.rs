@@ -1,4 +1,4 @@
-//! The rows that a session owns, even after their queue was replaced.
+//! The rows that a session owns, also after ALTER TABLE has replaced their queue.
 
 use std::sync::Arc;
 

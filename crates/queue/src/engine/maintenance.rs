@@ -1,4 +1,4 @@
-//! Work in the background: rewrites sparse segments, writes checkpoints, removes empty files.
+//! Maintenance: compaction of sparse segments, checkpoints, removal of empty files.
 
 use std::collections::BTreeMap;
 use std::io::Write;

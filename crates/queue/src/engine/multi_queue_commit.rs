@@ -1,4 +1,4 @@
-//! Transactions across several queues, and the start of an engine whose queues have transactions.
+//! Transactions over several queues, and their recovery at the start of the engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

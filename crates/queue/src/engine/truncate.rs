@@ -1,4 +1,4 @@
-//! Empties a queue, and puts a queue that is dropped out of use.
+//! Truncates a queue, and takes a dropped queue out of use.
 
 use crate::Error;
 use crate::format::batch::SegmentId;

@@ -1,4 +1,4 @@
-//! Keys of rows that came a short time ago: others with the same key are left out until that is over.
+//! The deduplication window: keys of recent rows, whose duplicates are discarded until they expire.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +7,7 @@ use crate::format::dedupe::DedupeEntry;
 /// Lists that have room for fewer keys keep it.
 const SPARE_MIN: usize = 1024;
 
-/// The keys of the rows that came within a time.
+/// The keys of the rows within the window.
 #[derive(Debug, Default)]
 pub(crate) struct DedupeWindow {
     for_ms: u64,

@@ -1,8 +1,8 @@
 //! The group commit: everything that is written to a queue goes through it.
 //!
-//! There is no writer thread. A caller that arrives while nothing is being written writes; callers that
-//! arrive meanwhile add to the next batch, and the first of them writes it. So one sync covers everything
-//! that came together, and only those whose batch is done are woken.
+//! There is no writer thread. A caller that finds no write in progress becomes the leader and writes;
+//! callers that arrive meanwhile join the next batch, and the first of them leads it. One sync covers a
+//! whole batch, and only its contributors wake.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ struct SegmentRoll {
 }
 
 impl Queue {
-    /// The state, once the next batch has room.
+    /// Locks the state once the next batch has room.
     pub(crate) fn lock_with_room(&self) -> Result<MutexGuard<'_, State>, Error> {
         self.shared.close_surplus_files();
         let mut state = self.lock();
@@ -59,7 +59,7 @@ impl Queue {
         }
     }
 
-    /// Waits until what was gathered is written, and writes it if nobody else does.
+    /// Waits until the batch is written, or writes it.
     pub(crate) fn commit(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
         let result = state.next_batch.result.clone();
         if state.has_leader {
@@ -173,7 +173,7 @@ impl Queue {
         self.shared.schedule(self);
     }
 
-    /// Makes what was written visible, and hands rows to waiting sessions.
+    /// Applies a written batch to the index and delivers rows to waiting sessions.
     fn apply(&self, state: &mut State, batch: &BatchBuilder, written: BatchPosition) -> Result<(), Error> {
         let now_ms = self.shared.now_ms();
         let Some(file) = written.file else { return Ok(()) };
@@ -252,13 +252,13 @@ impl Queue {
         deliver(state, candidates, now_ms)
     }
 
-    /// Takes rows out of the index, and offers those that waited for them.
+    /// Removes rows from the index and delivers those that waited for them.
     pub(crate) fn remove(&self, state: &mut State, rows: &[RowId], ending: EndKind) -> Result<(), Error> {
         self.remove_from_index(state, rows, ending)?;
         deliver(state, Vec::new(), self.shared.now_ms())
     }
 
-    /// Takes rows out of the index; the caller offers what waited for them.
+    /// Removes rows from the index; the caller delivers those that waited for them.
     pub(crate) fn remove_from_index(
         &self,
         state: &mut State,
@@ -330,7 +330,7 @@ fn roll(state: &State, queue: &Queue, batch: &BatchBuilder) -> Option<SegmentRol
     Some(SegmentRoll { index, header, next, features: state.features(queue.definition()) })
 }
 
-/// Takes the queue out of service, and tells its waiting sessions.
+/// Puts the queue out of service and notifies its waiting sessions.
 pub(crate) fn fail(state: &mut State, error: &Error) {
     let why = match error {
         Error::Dropped => return,

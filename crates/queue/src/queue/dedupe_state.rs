@@ -1,4 +1,4 @@
-//! The keys by which rows are left out, besides those of the rows in the index.
+//! Deduplication keys besides those of the rows in the index.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What was deferred: writing acknowledgements, syncing, closing unused files.
+//! Deferred work: writing acknowledgements, syncing, closing idle files.
 
 use crate::format::record::RowId;
 use crate::index::RowState;
@@ -11,7 +11,7 @@ use crate::sync::{MutexGuard, try_lock};
 use crate::{Error, Sync};
 
 impl Queue {
-    /// After the interval, writes what is not written yet, and syncs it if the definition says so.
+    /// Schedules a write of pending records after the interval, and a sync if the definition says so.
     pub(crate) fn schedule_flush(&self, state: &mut State) {
         if !state.flush_scheduled {
             state.flush_scheduled = true;
@@ -36,14 +36,14 @@ impl Queue {
         }
     }
 
-    /// Writes the acknowledgements that are not written yet.
+    /// Writes pending acknowledgements.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         let state = self.lock();
         state.usable()?;
         if state.next_batch.bytes.is_empty() { Ok(()) } else { self.commit(state) }
     }
 
-    /// Does what [`Queue::schedule_flush`] deferred.
+    /// Does what [`Queue::schedule_flush`] has scheduled.
     pub(crate) fn flush_deferred(&self) -> Result<(), Error> {
         self.lock().flush_scheduled = false;
         let settled = if self.definition.sync == Sync::Interval { self.sync() } else { self.flush() };
@@ -57,7 +57,7 @@ impl Queue {
         settled
     }
 
-    /// Writes and syncs what was deferred, for queues that do not sync with every batch.
+    /// Writes and syncs everything pending, for queues that do not sync every batch.
     ///
     /// # Errors
     /// [`Error::Disk`]; after a failed sync the queue is out of service.
@@ -92,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Closes the files when the queue was not used since the last call.
+    /// Closes the files if the queue was not used since the last call.
     pub(crate) fn close_if_idle(&self) -> Result<(), Error> {
         let mut state = self.lock();
         if std::mem::take(&mut state.used) {
@@ -113,7 +113,7 @@ impl Queue {
         flushed.and(closed)
     }
 
-    /// Has a row wait although it is due later. If an owner gives it back, it is due as before.
+    /// Makes a scheduled row available now. If an owner returns it, it is due as before.
     pub(crate) fn make_available(&self, state: &mut State, id: RowId) -> Result<(), Error> {
         if let Some(attribute_reader) = self.attribute_reader.as_ref().filter(|_| state.index.scheduled() > 0)
             && state.index.row_state(id)? == RowState::Scheduled

@@ -1,8 +1,8 @@
-//! How a row is handed to exactly one of the waiting sessions, in the order in which they came.
+//! Delivers each row to exactly one waiting session, first come, first served.
 //!
-//! A waiter is registered in every queue it waits on, in the same critical section in which all of them had
-//! nothing for it. Whoever makes a row available offers it to the waiters of that queue before releasing the
-//! queue's lock. So a row that matches a registered waiter never stays behind.
+//! A waiter registers in all of its queues in the critical section in which none had a row for it.
+//! Whoever makes a row available offers it to the waiters before releasing the queue's lock. So no row
+//! that matches a registered waiter is missed.
 
 use crate::format::record::RowId;
 use crate::index::OrderKey;
@@ -17,7 +17,7 @@ pub(crate) struct Candidate<'bytes> {
     pub(crate) row: Option<&'bytes [u8]>,
 }
 
-/// Hands rows that became available to waiting sessions, in order.
+/// Delivers rows that became available to waiting sessions, in order.
 pub(crate) fn deliver(
     state: &mut State,
     mut candidates: Vec<Candidate<'_>>,

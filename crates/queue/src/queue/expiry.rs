@@ -14,8 +14,8 @@ use crate::queue::state::State;
 const DUE_MAX: usize = 512;
 
 impl Queue {
-    /// Has a thread look when the next lease or delay is over, the next row is due or a kept row's time is
-    /// over, or at once when a row has no tries left.
+    /// Schedules a background check for the next expiry of a lease or delay, due time or retention time,
+    /// or at once for dead letters.
     pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
         let scheduled =
             state.scheduled.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
@@ -36,8 +36,8 @@ impl Queue {
         }
     }
 
-    /// Ends leases and delays that are over, and lets rows come that are due: they wait, and are offered to
-    /// waiting sessions. Kept rows go whose time is over.
+    /// Expires leases and delays, makes due rows available, and removes kept rows whose retention time is
+    /// over.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -65,8 +65,8 @@ impl Queue {
         }
     }
 
-    /// Ends some of the leases and delays that are over, and lets some of the rows come that are due. Returns
-    /// whether leases or delays were ended.
+    /// Expires some leases and delays, and makes some due rows available. Returns whether leases or
+    /// delays have expired.
     pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
         if state.leases.due().is_none() && state.scheduled.is_empty() {
             return Ok(false);

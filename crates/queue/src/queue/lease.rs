@@ -1,5 +1,6 @@
-//! Leases: a row is owned by whoever has its token, for a time, without a connection. A lease is written with
-//! the next batch and not synced for its own sake; a crash may end it early, and then its token is refused.
+//! Operations on leases: a lease gives the holder of its token a row for a limited time (visibility
+//! timeout), without a connection. A lease is written with the next batch and not synced on its own; a
+//! crash may end it early, and its token is then stale.
 
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use crate::queue::lease_table::{Clock, LeaseEntry, LeaseStatus, LeasedRow, Token
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
 
-/// What leases of a statement have in common.
+/// What the leases of a statement have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaseTerms {
-    /// How long they last.
+    /// The visibility timeout.
     pub(crate) length: Duration,
-    /// What is random in their tokens.
+    /// The random part of their tokens.
     pub(crate) secret: u64,
 }
 
@@ -26,8 +27,8 @@ impl Queue {
         self.shared.clock()
     }
 
-    /// Sets numbers for leases aside, with a checkpoint, so that none is given again after a crash. The first
-    /// time this makes it a queue with leases.
+    /// Reserves lease numbers with a checkpoint, so that none is used again after a crash. The first call
+    /// makes this a queue with leases.
     pub(crate) fn reserve_numbers(&self, count: usize) -> Result<(), Error> {
         let _maintenance = self.begin_maintenance()?;
         if self.lock().leases.want(count as u64) {
@@ -37,7 +38,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases rows, which are owned by leases since `clock`. There must be numbers for them.
+    /// Leases rows, which leases own since `clock`. Numbers must have been reserved.
     pub(crate) fn lease(
         &self,
         state: &mut State,
@@ -63,8 +64,8 @@ impl Queue {
         leased
     }
 
-    /// Makes the leases of these tokens longer: they are over after this time. One that has expired is
-    /// renewed if nobody has taken the row. Returns how many tokens were good.
+    /// Extends the leases of these tokens: they expire after this time. An expired lease is renewed if no
+    /// other consumer has the row. Returns the number of valid tokens.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
@@ -73,7 +74,7 @@ impl Queue {
         good(tokens, self.try_extend(tokens, length))
     }
 
-    /// Like [`Queue::extend`], but returns the tokens that were not good.
+    /// Like [`Queue::extend`], but returns the stale tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -92,10 +93,9 @@ impl Queue {
         })
     }
 
-    /// Gives leased rows back because the work on them failed. They wait again, after the delay, or after as
-    /// long as the policy says if there is none. Those that have no tries left are moved to the queue for
-    /// them, or stay and are given to nobody. A queue with a policy keeps the reason. Returns how many tokens
-    /// were good.
+    /// Returns leased rows as failed. They are delivered again after the delay, or after the policy's
+    /// backoff if there is none. Rows without tries left move to the dead letter queue, or stay
+    /// undelivered. A queue with a policy stores the reason. Returns the number of valid tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -103,7 +103,7 @@ impl Queue {
         good(tokens, self.try_nack(tokens, delay, why))
     }
 
-    /// Like [`Queue::nack`], but returns the tokens that were not good.
+    /// Like [`Queue::nack`], but returns the stale tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -130,8 +130,7 @@ impl Queue {
         Ok(stale)
     }
 
-    /// What becomes of a row when a try has failed: it waits again, now or after a delay, or has no tries
-    /// left.
+    /// The state of a row after a failed try: available at once or after a delay, or without tries left.
     pub(crate) fn after_failure(&self, entry: LeaseEntry, delay: Option<u64>, clock: Clock) -> LeaseEntry {
         let policy = &self.definition.policy;
         let failed = entry.failed.saturating_add(1);
@@ -152,8 +151,8 @@ impl Queue {
         }
     }
 
-    /// Gives rows back that a connection owned when it ended: in a queue with a policy that is a failed try.
-    /// Returns those that wait again.
+    /// Counts a failed try for rows that a connection owned when it ended, and returns those that are
+    /// available again.
     pub(crate) fn count_failed_tries(
         &self,
         state: &mut State,
@@ -178,7 +177,7 @@ impl Queue {
         Ok(back)
     }
 
-    /// Gives leased rows back as if they had not been leased. Returns how many tokens were good.
+    /// Returns leased rows without counting a try. Returns the number of valid tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -186,7 +185,7 @@ impl Queue {
         good(tokens, self.try_release(tokens))
     }
 
-    /// Like [`Queue::release`], but returns the tokens that were not good.
+    /// Like [`Queue::release`], but returns the stale tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -201,9 +200,8 @@ impl Queue {
         })
     }
 
-    /// Changes the lease of each good token, in the queue in which it is now. `change` returns whether the
-    /// row waits again, and nothing when the token is not good after all. Returns the tokens that were not
-    /// good.
+    /// Changes the lease of each valid token, in the queue that has it now. `change` returns whether the
+    /// row is available again, or `None` for a stale token. Returns the stale tokens.
     fn change_leases(
         &self,
         tokens: &[Token],
@@ -235,14 +233,14 @@ impl Queue {
         Ok(stale)
     }
 
-    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended.
+    /// Finds the rows of valid tokens and hides them from others: they are about to be acknowledged.
     pub(crate) fn begin_to_end(&self, tokens: &[Token]) -> Result<EndingRows, Error> {
         let mut state = self.lock();
         state.usable()?;
         state.begin_to_end(tokens, self.clock())
     }
 
-    /// Undoes [`Queue::begin_to_end`] for rows that could not be ended.
+    /// Undoes [`Queue::begin_to_end`] for rows that could not be acknowledged.
     pub(crate) fn cancel_end(&self, epoch: u64, rows: &[RowId]) {
         let mut state = self.lock();
         if state.epoch != epoch {
@@ -285,7 +283,7 @@ impl Queue {
         Ok(to_end)
     }
 
-    /// When the lease or the delay of a row is over, milliseconds since 1970, and how many tries have failed.
+    /// When the lease or delay of a row ends, in milliseconds since 1970, and the number of failed tries.
     #[must_use]
     pub fn lease_of(&self, row: RowId) -> Option<(u64, u64)> {
         let state = self.lock();
@@ -334,7 +332,7 @@ impl State {
         others
     }
 
-    /// Replaces what is known of the leases of a row; it is written with the next batch.
+    /// Replaces the lease of a row; it is written with the next batch.
     fn note_lease(&mut self, row: RowId, entry: Option<LeaseEntry>, clock: Clock) {
         self.leases.set(row, entry);
         let written = self.leases.written(row, clock);
@@ -375,7 +373,7 @@ impl State {
         Ok(to_end)
     }
 
-    /// Owns a row whose lease has expired, if it still waits.
+    /// Takes a row again whose lease has expired, if it is still available.
     fn reacquire(&mut self, row: RowId, clock: Clock) -> Result<bool, Error> {
         let waits = self.is_waiting(row)?;
         if waits {
@@ -390,16 +388,16 @@ impl State {
     }
 }
 
-/// Rows of good tokens that are about to be ended.
+/// Rows of valid tokens that are about to be acknowledged.
 pub(crate) struct EndingRows {
     pub(crate) epoch: u64,
     /// In order.
     pub(crate) rows: Vec<RowId>,
-    /// The tokens that were not good.
+    /// The stale tokens.
     pub(crate) stale: Vec<Token>,
 }
 
-/// How many of the tokens were good.
+/// The number of valid tokens.
 pub(crate) fn good(tokens: &[Token], stale: Result<Vec<Token>, Error>) -> Result<u64, Error> {
     stale.map(|stale| (tokens.len() - stale.len()) as u64)
 }

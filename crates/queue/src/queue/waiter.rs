@@ -1,4 +1,4 @@
-//! Who waits for rows, and how each waiter is told.
+//! Waiting sessions and their notifications.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ pub(crate) struct Delivery {
     pub(crate) rows: Vec<RowId>,
 }
 
-/// What a session is told.
+/// A notification to a waiting session.
 #[derive(Clone, Debug)]
 pub(crate) enum Notification {
     /// It has rows.
     Rows(Delivery),
-    /// It must stop waiting.
+    /// Stop waiting.
     Interrupted,
-    /// A queue that it waited on was held back, and no longer is: it must look again.
+    /// A queue was paused and no longer is: look again.
     Again,
-    /// A queue that it waited on was dropped.
+    /// A queue was dropped.
     Dropped,
-    /// A queue that it waited on is out of service.
+    /// A queue is out of service.
     Broken(Error),
 }
 
-/// Where a session waits for news.
+/// What a session waits on.
 #[derive(Default)]
 pub(crate) struct Notifier {
     inside: Mutex<NotifierState>,
@@ -96,7 +96,7 @@ impl Notifier {
     }
 }
 
-/// What a waiter would take from a queue.
+/// A target of a waiter in a queue.
 pub(crate) struct Alternative {
     /// Its index in the list of targets.
     pub(crate) target: usize,

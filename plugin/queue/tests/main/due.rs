@@ -40,7 +40,7 @@ fn kinds(server: &Server) {
     assert_eq!(one.column("SELECT v FROM n"), [1, 3]);
     one.run("CREATE TABLE d (v INT, at DATETIME(6)) ENGINE=QUEUE DUE=at");
     let warning = one.warning();
-    assert!(warning.contains("no time zone, and DUE reads it as UTC"), "{warning}");
+    assert!(warning.contains("no time zone and is read as UTC"), "{warning}");
     one.run(
         "INSERT INTO d VALUES (1, UTC_TIMESTAMP()), (2, UTC_TIMESTAMP() + INTERVAL 15 MINUTE), \
          (3, NOW()), (4, '1969-12-31'), (5, NULL)",
@@ -84,8 +84,8 @@ fn refused(server: &Server) {
         ("at VARCHAR(20)", "DUE=at", "can't be used for DUE"),
         ("at DOUBLE", "DUE=at", "can't be used for DUE"),
         ("at DATE", "DUE=at", "can't be used for DUE"),
-        ("at INT NULL", "DUE=at FAILED=at", "filled when a row is read"),
-        ("at INT", "DUE=moment", "DUE='moment' names no column"),
+        ("at INT NULL", "DUE=at FAILED=at", "FAILED, WHY or TOKEN"),
+        ("at INT", "DUE=moment", "DUE='moment' is not a column"),
     ] {
         let error = one.error(&format!("CREATE TABLE t (v INT, {column}) ENGINE=QUEUE {options}"));
         assert!(error.contains(why), "{column} {options}: {error}");

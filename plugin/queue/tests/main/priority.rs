@@ -84,8 +84,8 @@ fn refused(server: &Server) {
         ("p VARCHAR(20)", "PRIORITY=p", "can't be used for PRIORITY"),
         ("p DECIMAL(5,2)", "PRIORITY=p", "can't be used for PRIORITY"),
         ("p TIMESTAMP", "PRIORITY=p", "can't be used for PRIORITY"),
-        ("p INT NULL", "PRIORITY=p FAILED=p", "filled when a row is read"),
-        ("p INT", "PRIORITY=q", "PRIORITY='q' names no column"),
+        ("p INT NULL", "PRIORITY=p FAILED=p", "FAILED, WHY or TOKEN"),
+        ("p INT", "PRIORITY=q", "PRIORITY='q' is not a column"),
     ] {
         let error = one.error(&format!("CREATE TABLE t (v INT, {column}) ENGINE=QUEUE {options}"));
         assert!(error.contains(why), "{column} {options}: {error}");

@@ -98,7 +98,7 @@ fn named(server: &Server) {
     one.run("CREATE TABLE `pl@in` (v INT) ENGINE=QUEUE");
     one.run("INSERT INTO `pl@in` VALUES (5)");
     for (function, why) in [
-        ("queue_wait('t', 0)", "the queue has readers: name one after an @ behind an @ (a, b)"),
+        ("queue_wait('t', 0)", "the queue has readers: name one after an @ (a, b)"),
         ("queue_wait('t@c', 0)", "the queue has no reader 'c'; it has a, b"),
         ("queue_wait('plain@a', 0)", "the queue has no reader 'a': it was created without READERS"),
         ("queue_wait('none@a', 0)", "there is no queue readers_named.none@a"),
@@ -123,7 +123,7 @@ fn altered(server: &Server) {
     assert_eq!(given(&mut one, "a", 2), [1, 2]);
     let mut two = server.connect("readers_altered");
     let error = two.error("ALTER TABLE t ADD w INT");
-    assert!(error.contains("2 rows are with readers"), "{error}");
+    assert!(error.contains("readers own 2 rows"), "{error}");
     end(&mut one);
     assert_eq!(given(&mut one, "b", 1), [1]);
     end(&mut one);
