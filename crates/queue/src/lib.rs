@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use queue::{Definition, Engine, Options, OwnerId, Patience, Session, Target, Waited};
+//! use queue::{Definition, Engine, Options, OwnerId, Session, Target, WaitOptions, WaitOutcome};
 //!
 //! # let parent = tempfile::tempdir()?;
 //! # let folder = parent.path().join("jobs");
@@ -17,8 +17,8 @@
 //!
 //! let mut session = Session::new(OwnerId(1));
 //! let targets = [Target { queue: jobs.clone(), filter: None, reader: None }];
-//! let taken = session.wait(&targets, &mut Patience::poll())?;
-//! assert_eq!(taken, Waited::Taken(0));
+//! let taken = session.wait(&targets, &mut WaitOptions::poll())?;
+//! assert_eq!(taken, WaitOutcome::Taken(0));
 //! let mut cursor = session.cursor(&jobs);
 //! let (_, row) = cursor.advance()?.unwrap();
 //! assert_eq!(row, b"hello");
