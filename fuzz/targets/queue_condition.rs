@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use queue::{Collate, Column, Condition, Filter, Kind, Pattern, ColumnLayout, Schema};
+use queue::{Collate, Column, ColumnLayout, Condition, Filter, Kind, Pattern, Schema};
 
 struct Bytes;
 

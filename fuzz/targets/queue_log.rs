@@ -10,8 +10,8 @@ use std::time::Duration;
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
 use queue::{
-    Backoff, Column, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, WaitOptions, ColumnLayout, RetryPolicy,
-    Queue, RowId, Schema, Session, Target, Xid,
+    Backoff, Column, ColumnLayout, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, Queue, RetryPolicy,
+    RowId, Schema, Session, Target, WaitOptions, Xid,
 };
 
 const FOLDER: &str = "/jobs";

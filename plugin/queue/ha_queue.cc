@@ -118,7 +118,7 @@ static void tell_left_out(THD *thd, uint64_t rows)
 {
   if (rows)
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_DUP_ENTRY,
-                        "Queue: %llu row%s left out, because a row with the same key in the column of DEDUPE came before",
+                        "Queue: %llu duplicate row%s discarded: a row with the same DEDUPE key came before",
                         static_cast<ulonglong>(rows), rows == 1 ? " was" : "s were");
 }
 

@@ -574,7 +574,7 @@ int rq_drop(rq_slice folder, rq_error *error);
 /*
  Moves a queue to another folder. `hold` is null, or that of the queue that a changed copy replaces.
  */
-int rq_rename(rq_slice from, rq_slice to, const rq_copy *hold, rq_error *error);
+int rq_rename(rq_slice from, rq_slice to, const rq_copy *copy, rq_error *error);
 
 /*
  Opens a queue; `rq_release` releases it.
@@ -806,9 +806,9 @@ int rq_has_statement_rows(const rq_session *session);
 int rq_end_statement(rq_session *session, int keep, uint64_t *left_out, rq_error *error);
 
 /*
- Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the
- transaction where the queue takes part in transactions; `rq_tx_add_taken` then makes the taken rows a part.
- `timeout_ms` below 0: for ever. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
+ Takes rows, or waits for them; owned rows are acknowledged first. With `within` that is part of the
+ transaction if the queue takes part in transactions; `rq_tx_add_taken` then adds the taken rows. A
+ `timeout_ms` below 0 is none. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
  on, `taken` the index of the target.
  */
 int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int within, int64_t timeout_ms, rq_alive alive, void *context, int *outcome, size_t *taken, rq_error *error);
@@ -936,7 +936,7 @@ void rq_tx_release(rq_session *session, uint64_t savepoint);
 int rq_tx_begin_prepare(rq_session *session, const rq_xid *xid, rq_error *error);
 
 /*
- The coordinator has committed the transaction, and remembers that until `rq_request_checkpoint` is answered.
+ The coordinator has committed the transaction and remembers it until `rq_request_checkpoint` is answered.
  */
 void rq_tx_commit_ordered(rq_session *session);
 

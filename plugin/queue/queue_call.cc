@@ -94,7 +94,7 @@ bool queue_whole_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at, l
     end+= strspn(end + 1, "0") + 1;
   whole= whole && !end[strspn(end, " ")];
   if (!whole && call)
-    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: '%s' is no whole number", MYF(0), call->name, text.c_str());
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: '%s' is not an integer", MYF(0), call->name, text.c_str());
   return whole;
 }
 
@@ -107,7 +107,7 @@ bool queue_seconds_of(THD *thd, const Call *call, const UDF_ARGS *args, uint at,
   *seconds= my_strtod(text.c_str() + spaces, &end, &error);
   if (args->args[at] && end != text.c_str() + spaces && !error && !end[strspn(end, " ")])
     return true;
-  my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: '%s' is no time in seconds", MYF(0), call->name,
+  my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: '%s' is not a time in seconds", MYF(0), call->name,
                   args->args[at] ? text.c_str() : "NULL");
   return false;
 }
@@ -143,8 +143,8 @@ bool queue_has_snapshot(THD *thd)
 
 void queue_warn_of_snapshot(THD *thd)
 {
-  queue_warn(thd, "the transaction has used InnoDB before it waited, and with REPEATABLE READ does not see what was "
-                  "committed since, perhaps together with this message: COMMIT before a wait, or use READ COMMITTED",
+  queue_warn(thd, "the transaction used InnoDB before the wait, and with REPEATABLE READ does not see later commits, "
+                  "perhaps not even the one that sent this message: COMMIT before a wait, or use READ COMMITTED",
              QUEUE_WARN_SNAPSHOT);
 }
 

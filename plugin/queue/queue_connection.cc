@@ -23,26 +23,26 @@ handlerton *queue_hton;
   in no other way.
 */
 static MYSQL_THDVAR_BOOL(owner, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
-                         "Whether this connection sees the rows of queues that it owns, and no others", nullptr, nullptr,
+                         "Whether this connection sees only the queue rows that it owns", nullptr, nullptr,
                          FALSE);
 
 static MYSQL_THDVAR_BOOL(show_owned, PLUGIN_VAR_OPCMDARG,
-                         "SELECT also shows rows that somebody owns, as a dump needs it; a connection that owns rows sees only these",
+                         "SELECT also shows rows that others own, for example for a dump; a connection that owns rows sees only these",
                          nullptr, nullptr, FALSE);
 
 static MYSQL_THDVAR_BOOL(show_kept, PLUGIN_VAR_OPCMDARG,
-                         "Statements that read a queue see the rows that were ended and are kept (KEEP), and no others; a "
+                         "Statements that read a queue see only acknowledged rows that are kept (KEEP); a "
                          "connection that owns rows sees only these", nullptr, nullptr, FALSE);
 
 static MYSQL_THDVAR_BOOL(json_strings, PLUGIN_VAR_OPCMDARG,
-                         "queue_lease_json() writes numbers as text, for languages whose numbers have only 53 bits", nullptr,
+                         "queue_lease_json() writes numbers as strings, for languages whose numbers have 53 bits", nullptr,
                          nullptr, FALSE);
 
 static unsigned long open_files;
 
 static MYSQL_SYSVAR_ULONG(open_files, open_files, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "How many files all queues together may have open; when there are more, those that were not used "
-                          "for the longest time are closed. 0: a quarter of open_files_limit",
+                          "Maximum number of open files of all queues; the least recently used are closed when there are "
+                          "more. 0: a quarter of open_files_limit",
                           nullptr, nullptr, 0, 0, 1 << 20, 0);
 
 static char *fault;
@@ -131,7 +131,7 @@ bool queue_is_logged_as_statement(THD *thd, const char *what)
     return false;
   my_printf_error(ER_GET_ERRMSG,
                   "Queue: %s in a statement that changes a replicated table needs binlog_format=ROW or MIXED: a replica "
-                  "would ask its own queues",
+                  "would read its own queues",
                   MYF(0), what);
   return true;
 }

@@ -25,8 +25,8 @@ struct queue_connection {
   uint open_scans;
   /* The last result of queue_peek(). */
   longlong peek_end;
-  /* The id of the statement that last took rows, or one of the values below; 0 once the command that contained
-     it has ended. */
+  /* The id of the statement that last took rows, or one of the values below; 0 once the command that
+     contained it has ended. */
   query_id_t taken_by;
   /* The id of the statement that last took rows, also inside a function or a trigger; never reset. */
   query_id_t waited_in;

@@ -62,14 +62,14 @@ static bool dead_letter_folder(THD *thd, const TABLE *form, const ha_table_optio
     queue_warn(thd, target.why.c_str(), target.refused);
   }
   if (target.db == db && target.table == table) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' is the table itself; name another queue", MYF(0), dead.c_str());
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' is this table; name another queue", MYF(0), dead.c_str());
     return false;
   }
   char path[FN_REFLEN + 1];
   build_table_filename(path, sizeof(path) - 8, db.c_str(), table.c_str(), ".queue", 0);
   if (target.queue && rq_leads_to(target.queue, queue_slice_of(path))) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' leads back to the table itself: its rows would be tried for ever; "
-                    "name a queue that ends elsewhere", MYF(0), dead.c_str());
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEAD='%s' leads back to this table, so that its rows would be retried forever; "
+                    "name another queue", MYF(0), dead.c_str());
     return false;
   }
   *folder= target.folder;
@@ -84,15 +84,15 @@ static bool readers_fit(const ha_table_option_struct *options, bool transactiona
   auto is_set= [](const char *option) { return option && *option; };
   const char *why= nullptr;
   if (!options->keep)
-    why= "READERS needs KEEP: a new reader begins with the oldest row that is kept";
+    why= "READERS needs KEEP: a new reader starts at the oldest kept row";
   else if (transactional)
-    why= "READERS can't go with TRANSACTIONAL=1: a transaction ends a row for all, not for a reader";
+    why= "READERS can't be combined with TRANSACTIONAL=1: a transaction removes a row for all readers";
   else if (is_set(options->priority) || is_set(options->fifo))
-    why= "READERS can't go with PRIORITY or FIFO: each reader is given the rows in the order of their numbers";
+    why= "READERS can't be combined with PRIORITY or FIFO: each reader gets the rows in the order of insertion";
   else if (options->tries || is_set(options->backoff) || is_set(options->dead))
-    why= "READERS can't go with TRIES, BACKOFF or DEAD: tries are counted for a row, and not for each of its readers";
+    why= "READERS can't be combined with TRIES, BACKOFF or DEAD: tries are counted per row, not per reader";
   else if (is_set(options->failed) || is_set(options->why) || is_set(options->token))
-    why= "READERS can't go with FAILED, WHY or TOKEN: they show tries and leases, which readers don't have";
+    why= "READERS can't be combined with FAILED, WHY or TOKEN: they show tries and leases, which readers don't have";
   if (why)
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: %s", MYF(0), why);
   return !why;
@@ -107,7 +107,7 @@ static bool refuses_select(THD *thd)
   if (thd_sql_command(thd) != SQLCOM_CREATE_TABLE || !opt_bin_log || !(thd->variables.option_bits & OPTION_BIN_LOG) ||
       !(thd->lex->first_select_lex()->item_list.elements || thd->lex->first_select_lex()->tvc))
     return false;
-  my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: CREATE TABLE ... SELECT would not be in the binary log; use CREATE TABLE "
+  my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: CREATE TABLE ... SELECT is not written to the binary log for a queue; use CREATE TABLE "
                   "and then INSERT ... SELECT", MYF(0));
   return true;
 }
@@ -117,7 +117,7 @@ int queue_create(THD *thd, const char *name, TABLE *form, HA_CREATE_INFO *info)
   if (refuses_select(thd))
     return HA_ERR_UNSUPPORTED;
   if (form->versioned()) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: rows that are taken leave no history; leave SYSTEM VERSIONING out",
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: a queue keeps no history of its rows; remove WITH SYSTEM VERSIONING",
                     MYF(0));
     return HA_ERR_UNSUPPORTED;
   }
@@ -125,7 +125,7 @@ int queue_create(THD *thd, const char *name, TABLE *form, HA_CREATE_INFO *info)
   /* The other members would have the table, but none of its rows. */
   if (thd && thd->variables.wsrep_on) {
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                    "Queue: Galera does not replicate queues; after SET SESSION wsrep_on=OFF the queue is made on this member alone", MYF(0));
+                    "Queue: Galera does not replicate queues; after SET SESSION wsrep_on=OFF the queue is created on this node only", MYF(0));
     return HA_ERR_UNSUPPORTED;
   }
 #endif
@@ -133,7 +133,7 @@ int queue_create(THD *thd, const char *name, TABLE *form, HA_CREATE_INFO *info)
 #ifdef WITH_WSREP
   if (transactional && WSREP_ON) {
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                    "Queue: a member of a Galera cluster has no transactions with queues; leave TRANSACTIONAL=1 out", MYF(0));
+                    "Queue: a Galera node does not support TRANSACTIONAL=1", MYF(0));
     return HA_ERR_UNSUPPORTED;
   }
 #endif

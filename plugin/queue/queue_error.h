@@ -4,7 +4,8 @@
 
 #include "queue_abi.h"
 
-/* The handler's error for what the core returned; 0 for RQ_OK. Raises the core's message where the server has none. */
+/* The handler's error for what the core returned; 0 for RQ_OK. Raises the core's message where the server has
+   none. */
 int queue_handler_error(int code, const rq_error &error);
 
 #endif

@@ -141,7 +141,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const que
   if (outcome == RQ_TAKEN && snapshot)
     queue_warn_of_snapshot(thd);
   if (outcome == RQ_GONE)
-    queue_warn(thd, "a table was dropped while it was waited for", QUEUE_WARN_DROPPED);
+    queue_warn(thd, "a table was dropped during the wait", QUEUE_WARN_DROPPED);
   return outcome == RQ_TAKEN ? static_cast<longlong>(target) + 1 : 0;
 }
 
@@ -167,16 +167,16 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
     return call->null();
   if (mine->open_scans)
     return call->refuse(thd, QUEUE_ER_AFTER_READING,
-                        "queue_wait() after rows of a queue were read; it belongs in WHERE, or in a statement of its own");
+                        "queue_wait() after the statement has read rows of a queue; use it in WHERE, or in a statement of its own");
   if (has_unseen_rows(thd, mine)) {
-    my_printf_error(QUEUE_ER_TWICE, "Queue: this statement has taken rows already, and a second wait would end them unseen; name "
-                    "all tables in one %s(), or wait in two statements", MYF(0), call->name);
+    my_printf_error(QUEUE_ER_TWICE, "Queue: this statement has taken rows already, and a second wait would acknowledge them unread; name "
+                    "all tables in one %s(), or use two statements", MYF(0), call->name);
     return call->null();
   }
   const uint last= args->arg_count - 1;
   const bool timed= last > first;
   if (timed && !args->args[last])
-    return refuse_wait(thd, call, mine, ER_WRONG_ARGUMENTS, "the time to wait is NULL");
+    return refuse_wait(thd, call, mine, ER_WRONG_ARGUMENTS, "the timeout is NULL");
   longlong timeout_ms;
   if (!queue_timeout_of(thd, call, args, timed, last, &timeout_ms))
     return call->null();
@@ -199,7 +199,7 @@ static longlong evaluate_queue_wait_n(THD *thd, Call *call, const UDF_ARGS *args
   if (!queue_whole_of(thd, call, args, 0, &rows))
     return call->null();
   if (rows < 1) {
-    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_wait_n: at least one row", MYF(0));
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_wait_n: the number of rows must be at least 1", MYF(0));
     return call->null();
   }
   return wait(thd, call, args, 1, static_cast<size_t>(rows));
@@ -286,7 +286,7 @@ static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *
     return call->null();
   if (rq_set_origin_text(mine->session, {reinterpret_cast<const uchar *>(text.data()), text.size()}) == RQ_OK)
     return 1;
-  return call->refuse(thd, QUEUE_ER_ORIGIN, "this is not a text that queue_origin() returned");
+  return call->refuse(thd, QUEUE_ER_ORIGIN, "not a value that queue_origin() returned");
 }
 
 /*
@@ -374,7 +374,7 @@ static bool bound_of(THD *thd, const UDF_ARGS *args, uint at, Bound *bound)
   const std::string text= queue_text_of(thd, args, at);
   if (time_of(thd, text, &bound->value))
     return true;
-  my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: '%s' is neither the number of a row nor a time such as "
+  my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: '%s' is neither a row number nor a time such as "
                   "'2026-01-31 12:00:00'", MYF(0), text.c_str());
   return false;
 }
@@ -392,7 +392,7 @@ static longlong evaluate_queue_replay(THD *thd, Call *call, const UDF_ARGS *args
   if (!bound_of(thd, args, 1, &from) || !bound_of(thd, args, 2, &to))
     return call->null();
   if (!from.is_none && !to.is_none && from.is_time != to.is_time) {
-    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: give two numbers of rows or two times", MYF(0));
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: use two row numbers or two times", MYF(0));
     return call->null();
   }
   uint64_t first= 0, last= UINT64_MAX - 1, from_ms= 0, to_ms= UINT64_MAX, given= 0;
@@ -401,7 +401,7 @@ static longlong evaluate_queue_replay(THD *thd, Call *call, const UDF_ARGS *args
   if (!to.is_none)
     (to.is_time ? to_ms : last)= to.value;
   if (first > last || from_ms > to_ms) {
-    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: the first is after the last", MYF(0));
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to queue_replay: the start is after the end", MYF(0));
     return call->null();
   }
   const rq_slice reader= {reinterpret_cast<const uchar *>(table.reader.data()), table.reader.size()};

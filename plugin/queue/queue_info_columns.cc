@@ -30,7 +30,7 @@ bool queue_find_column(const TABLE *table, const char *option, const char *name,
       return true;
     }
   my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                  "Queue: %s='%s' names no column; when a column is renamed, say its new name in the option too", MYF(0), option, name);
+                  "Queue: %s='%s' is not a column; after renaming a column, change the option too", MYF(0), option, name);
   return false;
 }
 

@@ -75,7 +75,7 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
     return call->null();
   if (mine->open_scans)
     return call->refuse(thd, QUEUE_ER_AFTER_READING,
-                        "rows can't be leased after rows of a queue were read; queue_lease() belongs in WHERE, or in a "
+                        "rows can't be leased after the statement has read rows of a queue; use queue_lease() in WHERE, or in a "
                         "statement of its own");
   const bool again= mine->leased_in == thd->query_id || (thd->in_sub_stmt && mine->leasing_call);
   if (again && (!json || mine->rows_taken)) {
@@ -85,7 +85,7 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
   }
   const int command= thd_sql_command(thd);
   if (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI)
-    return call->refuse(thd, QUEUE_ER_IN_DELETE, "DELETE leaves leased rows alone; queue_ack() ends them");
+    return call->refuse(thd, QUEUE_ER_IN_DELETE, "DELETE does not remove leased rows; use queue_ack()");
   uint64_t lease_ms;
   longlong rows, timeout_ms;
   const uint last= args->arg_count - 1;
@@ -94,7 +94,7 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
       !queue_timeout_of(thd, call, args, timed, last, &timeout_ms))
     return call->null();
   if (rows < 1) {
-    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: at least one row", MYF(0), call->name);
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: the number of rows must be at least 1", MYF(0), call->name);
     return call->null();
   }
   queue_tables tables;
@@ -119,7 +119,7 @@ static longlong lease(THD *thd, Call *call, const UDF_ARGS *args, bool json, Sho
       my_error(why, MYF(0));
   } else {
     if (outcome == RQ_GONE)
-      queue_warn(thd, "a table was dropped while it was waited for", QUEUE_WARN_DROPPED);
+      queue_warn(thd, "a table was dropped during the wait", QUEUE_WARN_DROPPED);
     if (outcome != RQ_TAKEN)
       return 0;
     if (snapshot)
@@ -248,7 +248,7 @@ static void warn_after_nack(THD *thd, const queue_opened &table, bool reason)
     queue_warn(thd, (table.name + " keeps no reasons: it has none of the options TRIES, BACKOFF, FAILED, WHY and TOKEN").c_str(),
                QUEUE_WARN_NO_REASONS);
   if (rq_dead_letter_error(table.queue, &why))
-    queue_warn(thd, ("rows of " + table.name + " that have no tries left stay in it and are given to nobody: " + why.text).c_str(),
+    queue_warn(thd, ("dead letters of " + table.name + " stay in it and are not delivered: " + why.text).c_str(),
                QUEUE_WARN_STUCK);
 }
 
@@ -301,8 +301,8 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
   }
   if (refused)
     queue_warn(thd, (std::to_string(refused) + " of " + std::to_string(count) +
-                     " tokens are stale: the lease was over and somebody else has the row, or it was ended; queue_stale() says "
-                     "which").c_str(), QUEUE_WARN_STALE);
+                     " tokens are stale: the lease expired and another consumer has the row, or the row was acknowledged; "
+                     "queue_stale() lists them").c_str(), QUEUE_WARN_STALE);
   return count - refused;
 }
 

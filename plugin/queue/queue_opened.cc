@@ -203,7 +203,7 @@ bool queue_opened::open(THD *thd, const queue_name &named, privilege_t privilege
   if (db.empty())
     return refuse(ER_NO_DB_ERROR, "no database selected");
   if (table.empty() || !named.rest.empty() || db.size() > NAME_LEN || table.size() > NAME_LEN)
-    return refuse(ER_WRONG_TABLE_NAME, "not the name of a table; put a name that has . or : in it in backticks");
+    return refuse(ER_WRONG_TABLE_NAME, "not a table name; quote a name with . or : in backticks");
   if (lower_case_table_names) {
     db= in_lower_case(db);
     table= in_lower_case(table);

@@ -65,7 +65,7 @@ static bool key_of(const TABLE *table, const char *option, const char *name, con
   if (info_columns.has(field) || !is_compared_by_bytes(field)) {
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                     "Queue: column '%s' can't be the key of %s: keys are compared byte by byte, so it must be an integer, a DECIMAL, a time, an ENUM, a UUID, "
-                    "an INET6, binary, or text with a collation that ends in _bin, and not one that is filled when a row is read", MYF(0), name, option);
+                    "an INET6, binary, or text with a _bin collation, and not a column of FAILED, WHY or TOKEN", MYF(0), name, option);
     return false;
   }
   *number= number_of(table, info_columns, field);
@@ -82,25 +82,25 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     const uint32_t kind= queue_kind_of(due);
     if (info_columns.has(due) || (kind != RQ_INTEGER && kind != RQ_TIMESTAMP && kind != RQ_DATETIME)) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                      "Queue: column '%s' can't say when a row is due: it must be an integer (seconds since 1970), a TIMESTAMP or a DATETIME, "
-                      "and not one that is filled when a row is read", MYF(0), options->due);
+                      "Queue: column '%s' can't be used for DUE: it must be an integer (seconds since 1970), a TIMESTAMP or a DATETIME, "
+                      "and not a column of FAILED, WHY or TOKEN", MYF(0), options->due);
       return false;
     }
     if (kind == RQ_DATETIME)
-      queue_warn(thd, (std::string("column '") + options->due + "' has no time zone, and DUE reads it as UTC: fill it with "
+      queue_warn(thd, (std::string("column '") + options->due + "' has no time zone and is read as UTC: fill it with "
                        "UTC_TIMESTAMP() + INTERVAL ..., or make it a TIMESTAMP").c_str());
     order->due= number_of(table, info_columns, due);
   }
   if (priority) {
     if (info_columns.has(priority) || queue_kind_of(priority) != RQ_INTEGER) {
       my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
-                      "Queue: column '%s' can't say which rows come first: it must be an integer, and not one that is filled when a row is read", MYF(0), options->priority);
+                      "Queue: column '%s' can't be used for PRIORITY: it must be an integer, and not a column of FAILED, WHY or TOKEN", MYF(0), options->priority);
       return false;
     }
     order->priority= number_of(table, info_columns, priority);
   }
   if (options->dedupe_for != queue_dedupe_for && !(options->dedupe && *options->dedupe)) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEDUPE_FOR needs DEDUPE: without it no row is left out", MYF(0));
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEDUPE_FOR needs DEDUPE", MYF(0));
     return false;
   }
   return key_of(table, "FIFO", options->fifo, info_columns, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, info_columns, &order->dedupe);

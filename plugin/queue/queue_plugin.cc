@@ -257,8 +257,8 @@ static int queue_init(void *plugin)
   }
   if (queue_recover_decided())
     return 0;
-  sql_print_error("Queue: what was committed before a crash can't be written. Start the server again when that is mended, "
-                  "as when the disk has room again");
+  sql_print_error("Queue: transactions that were committed before a crash can't be written. Remove the cause, such as a full "
+                  "disk, and start the server again");
   rq_stop();
   return 1;
 }

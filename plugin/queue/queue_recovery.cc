@@ -222,8 +222,8 @@ static int queue_recover(XID *list, uint room)
   return static_cast<int>(count);
 }
 
-/* Commits what the coordinator decided before a crash, in queues and in other engines. False when a queue can't
-   be written. */
+/* Commits what the coordinator decided before a crash, in queues and in other engines. False when a queue
+   can't be written. */
 static bool commit_decided_everywhere(const std::vector<XID> &prepared)
 {
   const std::vector<uchar> file= bytes_of(opt_tc_log_file, file_bytes_max);

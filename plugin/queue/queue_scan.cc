@@ -73,8 +73,8 @@ int queue_scan::open_cursor(THD *thd, const queue_table &from)
     sees= command == SQLCOM_SELECT ? RQ_ALL : paused ? RQ_UNOWNED : RQ_WAITING;
   if (queue_shows_kept(thd) && !rq_is_owner(connection->session)) {
     if (paused) {
-      my_printf_error(ER_GET_ERRMSG, "Queue: with queue_show_kept=ON the rows are those that were ended, and DELETE would delete "
-                      "others; SET queue_show_kept = OFF first", MYF(0));
+      my_printf_error(ER_GET_ERRMSG, "Queue: queue_show_kept=ON shows acknowledged rows, which DELETE can't remove; "
+                      "SET queue_show_kept = OFF first", MYF(0));
       return HA_ERR_UNSUPPORTED;
     }
     sees= RQ_KEPT;
@@ -185,8 +185,8 @@ void queue_scan::warn_of_hidden_rows(THD *thd, const TABLE *table) const
     return;
   const char *name= taken ? "queue_wait" : "queue_lease", *from= connection->taken_from.c_str();
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, QUEUE_WARN_HIDDEN,
-                      "Queue: the statement took %llu row%s of %s and shows %llu; what %s() took from %s is owned, even if "
-                      "LIMIT or another condition in WHERE does not show it; %s('%s:CONDITION') takes what matches and nothing else",
+                      "Queue: the statement took %llu row%s of %s and shows %llu; all that %s() took from %s are owned, also those that "
+                      "LIMIT or another condition in WHERE hides; %s('%s:CONDITION') takes only rows that match",
                       static_cast<ulonglong>(connection->rows_taken), connection->rows_taken == 1 ? "" : "s", from, seen, name, from, name,
                       table->s->table_name.str);
   connection->rows_taken= 0;

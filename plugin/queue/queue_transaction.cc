@@ -74,8 +74,8 @@ bool queue_can_join(THD *thd)
   if (queue_hton->prepare)
     return true;
   my_printf_error(ER_GET_ERRMSG,
-                  "Queue: the engine was installed while the server ran, and without a binary log its transactions need a "
-                  "coordinator that only starts with the server: restart the server",
+                  "Queue: the engine was installed at run time, and without a binary log transactions need a "
+                  "coordinator that starts only with the server: restart the server",
                   MYF(0));
   return false;
 }
@@ -151,8 +151,8 @@ static void queue_before_shutdown()
   rq_error error;
   if (!rq_sync_commits(&error))
     return;
-  sql_print_error("Queue: %s. So transactions are committed that are not written to their queues. The server ends now as "
-                  "in a crash, and its next start writes them",
+  sql_print_error("Queue: %s. Committed transactions are not yet written to their queues. The server exits now as in "
+                  "a crash, and writes them at its next start",
                   error.text);
   _exit(1);
 }

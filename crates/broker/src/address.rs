@@ -1,41 +1,40 @@
-//! Where a server is.
+//! NATS server URLs.
 
 use std::path::PathBuf;
 
 use crate::Error;
 
-/// The port of NATS.
+/// The default NATS port.
 const PORT: u16 = 4222;
 
-/// A server of NATS, and who connects.
+/// A NATS server and the credentials for it.
 #[derive(Clone)]
 pub struct Address {
-    /// A name or an address.
+    /// Host name or IP address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
-    /// Whether the connection must be encrypted. It is in any case if the server asks for it.
+    /// Require TLS. TLS is also used whenever the server asks for it.
     pub tls: bool,
-    /// The user, or none.
+    /// User name, if any.
     pub user: Option<String>,
-    /// The password of the user. Without a user it is a token.
+    /// The user's password, or a token when there is no user.
     pub secret: Option<String>,
-    /// A file with the certificates of those who may have signed the server's; none: the public authorities.
+    /// File with trusted CA certificates; none for the public CAs.
     pub trusted: Option<PathBuf>,
 }
 
 impl Address {
-    /// Whether a text names a server of NATS, rightly or not.
+    /// Whether the text has the scheme of a NATS URL; it may still be invalid.
     pub fn is_meant(text: &str) -> bool {
         ["nats://", "tls://"].iter().any(|scheme| text.starts_with(scheme))
     }
 
-    /// Reads `nats://host`, with `user:password@` or `token@` before the host and `:port` after it. With
-    /// `tls://` the connection is encrypted.
+    /// Parses `nats://[user:password@|token@]host[:port]`. `tls://` requires TLS.
     ///
     /// # Errors
     ///
-    /// It has another form; the text is not repeated.
+    /// The URL is invalid. The text is not repeated, because it may contain a password.
     pub fn parse(text: &str) -> Result<Address, Error> {
         let (tls, rest) = match text.split_once("://") {
             Some(("nats", rest)) => (false, rest),
@@ -64,12 +63,12 @@ impl std::fmt::Debug for Address {
     }
 }
 
-/// What is behind the scheme of an address: the login, if there is one, and one or more places.
+/// Splits what follows the scheme into the credentials, if any, and the host list.
 pub(crate) fn login_and_places(rest: &str) -> Result<(Option<&str>, &str), Error> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains(['/', '?', '#']) {
         return Err(Error::BadUrl(
-            "nothing comes after host and port; the subject or topic is an argument of its own",
+            "nothing may follow host and port; the subject or topic is an argument of its own",
         ));
     }
     Ok(rest.rsplit_once('@').map_or((None, rest), |(login, places)| (Some(login), places)))
@@ -79,7 +78,8 @@ pub(crate) fn login_and_places(rest: &str) -> Result<(Option<&str>, &str), Error
 pub(crate) fn host_and_port(place: &str, port: u16) -> Result<(String, u16), Error> {
     let (host, written) = match place.strip_prefix('[') {
         Some(rest) => {
-            let (host, rest) = rest.split_once(']').ok_or(Error::BadUrl("an IPv6 address ends with ]"))?;
+            let (host, rest) =
+                rest.split_once(']').ok_or(Error::BadUrl("an IPv6 address must end with ]"))?;
             (host, rest.strip_prefix(':').or(rest.is_empty().then_some("")))
         }
         None => {
@@ -92,7 +92,7 @@ pub(crate) fn host_and_port(place: &str, port: u16) -> Result<(String, u16), Err
         port => port.parse().map_err(|_| Error::BadUrl("the port is not a number from 1 to 65535"))?,
     };
     if host.is_empty() {
-        return Err(Error::BadUrl("it names no host"));
+        return Err(Error::BadUrl("the host is missing"));
     }
     Ok((host.to_owned(), port))
 }
@@ -115,7 +115,7 @@ pub(crate) fn decode(text: &str) -> Result<String, Error> {
         bytes.push(u8::from_str_radix(code, 16).map_err(|_| BAD)?);
         bytes.extend(rest.as_bytes());
     }
-    String::from_utf8(bytes).map_err(|_| Error::BadUrl("its percent-codes are not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| Error::BadUrl("its percent-encoding is not UTF-8"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What JetStream keeps: streams of messages, and the places of their consumers.
+//! JetStream: streams and durable consumers.
 //!
 //! Its requests and answers: <https://docs.nats.io/reference/reference-protocols/nats_api_reference>.
 
@@ -12,8 +12,8 @@ use crate::Error;
 use crate::link::{ACKNOWLEDGE, Link, NEXT};
 use crate::socket::ANSWER;
 
-/// Whether a text is a subject: words with dots between them. `*` stands for a word and `>` for the last
-/// words, if such wildcards are allowed.
+/// Whether the text is a valid subject: tokens separated by dots. The wildcards `*` (one token) and `>` (all
+/// remaining tokens) are accepted if `wildcards` is true.
 pub fn is_subject(text: &str, wildcards: bool) -> bool {
     let words: Vec<&str> = text.split('.').collect();
     words.iter().enumerate().all(|(at, word)| match *word {
@@ -23,61 +23,63 @@ pub fn is_subject(text: &str, wildcards: bool) -> bool {
     })
 }
 
-/// Whether a text can be the name of a consumer.
+/// Whether the text is a valid consumer name.
 pub fn is_name(text: &str) -> bool {
     let is_bad = |letter: char| letter.is_whitespace() || letter.is_control() || ".*>/\\".contains(letter);
     !text.is_empty() && !text.contains(is_bad)
 }
 
-/// The header by which JetStream drops a message that it has already.
+/// The header by which JetStream discards duplicates.
 const ID: &str = "Nats-Msg-Id";
-/// What the server says when nobody answers requests to a subject.
+/// Status: no responders.
 const NOBODY: u16 = 503;
-/// What JetStream says of a thing that is not there.
+/// Error code: not found.
 const NOT_FOUND: u64 = 404;
-/// How long a consumer may take for a message before it is delivered again: also how long the others wait
-/// when a consumer was killed. A message that comes twice does no harm.
+/// Acknowledgement timeout, after which a message is redelivered; also how long the others wait after a
+/// consumer was killed. A redelivered message does no harm.
 const REDELIVERY_NS: u64 = 5_000_000_000;
 
-/// What became of a message that was published.
-pub struct Arrival {
-    /// Its number in the stream.
+/// The acknowledgement of a published message.
+pub struct PublishAck {
+    /// Sequence number in the stream.
     pub sequence: u64,
-    /// Whether the stream had a message with the same id already. Then this one was dropped.
+    /// Whether the stream already had a message with this id and discarded this one.
     pub is_repeated: bool,
 }
 
-/// Publishes a message, and returns when its stream keeps it.
+/// Publishes a message and waits until the stream has stored it.
 ///
 /// # Errors
 ///
-/// No stream takes the subject; JetStream refuses the message, as when the stream is full; the message is too
-/// long; or the connection is lost, and nobody knows whether the message arrived.
-pub fn publish(link: &mut Link, subject: &str, id: &str, body: &[u8]) -> Result<Arrival, Error> {
+/// No stream stores the subject; JetStream rejects the message, for example because the stream is full; the
+/// message is too large; or the connection is lost, and it is unknown whether the message was stored.
+pub fn publish(link: &mut Link, subject: &str, id: &str, body: &[u8]) -> Result<PublishAck, Error> {
     let answer = link.request(subject, &format!("{ID}: {id}\r\n"), body, ANSWER)?;
     if answer.status == Some(NOBODY) {
         return Err(Error::NoStream(subject.to_owned()));
     }
     let answer = read(&answer.body)?;
     match answer["seq"].as_u64() {
-        Some(sequence) => Ok(Arrival { sequence, is_repeated: answer["duplicate"] == true }),
-        None => {
-            Err(Error::JetStream("an answer without a number: does something else listen there?".to_owned()))
-        }
+        Some(sequence) => Ok(PublishAck { sequence, is_repeated: answer["duplicate"] == true }),
+        None => Err(Error::JetStream(
+            "an answer without a sequence number; is something else subscribed to the subject?".to_owned(),
+        )),
     }
 }
 
-/// A request to JetStream itself.
-fn ask(link: &mut Link, what: &str, body: &Value) -> Result<Value, Error> {
+/// Calls the JetStream API.
+fn api_request(link: &mut Link, what: &str, body: &Value) -> Result<Value, Error> {
     let answer = link.request(&format!("$JS.API.{what}"), "", body.to_string().as_bytes(), ANSWER)?;
     if answer.status == Some(NOBODY) {
-        return Err(Error::JetStream("the server does not run it: nats-server --jetstream".to_owned()));
+        return Err(Error::JetStream(
+            "not enabled on the server; start it with nats-server --jetstream".to_owned(),
+        ));
     }
     read(&answer.body)
 }
 
-/// The same; none if what it asks for is not there.
-fn look(link: &mut Link, what: &str, body: &Value) -> Result<Option<Value>, Error> {
+/// Calls the JetStream API; `None` if the object does not exist.
+fn api_request_optional(link: &mut Link, what: &str, body: &Value) -> Result<Option<Value>, Error> {
     let answer = link.request(&format!("$JS.API.{what}"), "", body.to_string().as_bytes(), ANSWER)?;
     let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     if value["error"]["code"].as_u64() == Some(NOT_FOUND) {
@@ -86,10 +88,12 @@ fn look(link: &mut Link, what: &str, body: &Value) -> Result<Option<Value>, Erro
     read(&answer.body).map(Some)
 }
 
-/// An answer, or the error that it tells.
+/// Parses an API answer, or returns its error.
 fn read(body: &[u8]) -> Result<Value, Error> {
     let answer: Value = serde_json::from_slice(body).map_err(|_| {
-        Error::JetStream("an answer that is no JSON: does something else listen there?".to_owned())
+        Error::JetStream(
+            "an answer that is not JSON; is something else subscribed to the subject?".to_owned(),
+        )
     })?;
     match answer["error"]["description"].as_str() {
         Some(why) => Err(Error::JetStream(why.to_owned())),
@@ -101,46 +105,49 @@ fn read(body: &[u8]) -> Result<Value, Error> {
 pub struct Stream {
     /// Its name.
     pub name: String,
-    /// When it was made, as the server writes it. A stream that is made anew begins to number anew.
+    /// Creation time as the server writes it. A recreated stream restarts its sequence numbers.
     pub created: String,
-    /// For how long the server knows the ids of messages.
+    /// The duplicate window: how long the server remembers message ids.
     pub window: Duration,
     subject: String,
 }
 
 impl Stream {
-    /// The stream that takes a subject. If that has wildcards, it stands for all subjects that match.
+    /// Finds the stream that stores a subject, which may have wildcards.
     ///
     /// # Errors
     ///
-    /// There is none or several, the server does not run JetStream, or the connection is lost.
+    /// No stream or several streams store it, JetStream is not enabled, or the connection is lost.
     pub fn of(link: &mut Link, subject: &str) -> Result<Stream, Error> {
-        let found = ask(link, "STREAM.NAMES", &json!({ "subject": subject }))?;
+        let found = api_request(link, "STREAM.NAMES", &json!({ "subject": subject }))?;
         let names = found["streams"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let name = match names.collect::<Vec<_>>()[..] {
             [] => return Err(Error::NoStream(subject.to_owned())),
             [name] => name.to_owned(),
             ref several => {
-                let why =
-                    format!("{subject} is kept by the streams {}: name subjects of one", several.join(", "));
+                let why = format!(
+                    "several streams store {subject} ({}); name a subject of one of them",
+                    several.join(", ")
+                );
                 return Err(Error::JetStream(why));
             }
         };
-        let info = ask(link, &format!("STREAM.INFO.{name}"), &json!({}))?;
+        let info = api_request(link, &format!("STREAM.INFO.{name}"), &json!({}))?;
         let created = info["created"].as_str().unwrap_or_default().to_owned();
         let window = info["config"]["duplicate_window"].as_u64().unwrap_or_default();
         let window = Duration::from_nanos(window);
         Ok(Stream { name, created, window, subject: subject.to_owned() })
     }
 
-    /// The id of the last message of the subject, if it has one.
+    /// The id of the last message on the subject, if any.
     ///
     /// # Errors
     ///
     /// The connection is lost.
     pub fn last_id(&self, link: &mut Link) -> Result<Option<String>, Error> {
         let asked = json!({ "last_by_subj": self.subject });
-        let Some(found) = look(link, &format!("STREAM.MSG.GET.{}", self.name), &asked)? else {
+        let Some(found) = api_request_optional(link, &format!("STREAM.MSG.GET.{}", self.name), &asked)?
+        else {
             return Ok(None);
         };
         let headers = STANDARD.decode(found["message"]["hdrs"].as_str().unwrap_or_default());
@@ -150,29 +157,29 @@ impl Stream {
     }
 }
 
-/// A message that is to be acknowledged.
+/// A delivered message, to be acknowledged.
 pub struct Delivery {
-    /// Its number in the stream, from 1.
+    /// Sequence number in the stream, from 1.
     pub sequence: u64,
-    /// What it says.
+    /// Payload.
     pub body: Vec<u8>,
     acknowledge: String,
 }
 
-/// A durable consumer: the server remembers which messages it has acknowledged.
+/// A durable pull consumer: the server stores which messages it has acknowledged.
 pub struct Consumer {
     stream: String,
     name: String,
 }
 
 impl Consumer {
-    /// The consumer of this name. If there is none, one is made that begins with the first message of the
-    /// subject, and gets the next message when it has acknowledged the last one.
+    /// Opens the consumer of this name, or creates it. A new one starts with the first message of the subject
+    /// and has one unacknowledged message at a time.
     ///
     /// # Errors
     ///
-    /// The server refuses it; one is there that acknowledges in another way, or gets other messages; or the
-    /// connection is lost.
+    /// The server refuses it; a consumer of this name exists with another acknowledgement policy or filter;
+    /// or the connection is lost.
     pub fn open(link: &mut Link, stream: &Stream, name: &str) -> Result<Consumer, Error> {
         let consumer = Consumer { stream: stream.name.clone(), name: name.to_owned() };
         let config = match consumer.info(link)? {
@@ -183,19 +190,19 @@ impl Consumer {
                     "ack_wait": REDELIVERY_NS, "max_ack_pending": 1, "filter_subject": stream.subject,
                 });
                 let asked = json!({ "stream_name": stream.name, "config": config });
-                ask(link, &format!("CONSUMER.DURABLE.CREATE.{}.{name}", stream.name), &asked)?;
+                api_request(link, &format!("CONSUMER.DURABLE.CREATE.{}.{name}", stream.name), &asked)?;
                 config
             }
         };
         let wanted = [
-            ("ack_policy", "explicit", "acknowledges in another way"),
-            ("filter_subject", stream.subject.as_str(), "gets other messages"),
-            ("deliver_subject", "", "has them sent to it"),
+            ("ack_policy", "explicit", "has another acknowledgement policy"),
+            ("filter_subject", stream.subject.as_str(), "has another filter"),
+            ("deliver_subject", "", "is a push consumer"),
         ];
         for (key, value, else_) in wanted {
             if config[key].as_str().unwrap_or_default() != value {
                 return Err(Error::JetStream(format!(
-                    "the stream {} has a consumer {name} already, which {else_} ({key}); use another name",
+                    "the stream {} already has a consumer {name}, which {else_} ({key}); use another name",
                     stream.name
                 )));
             }
@@ -204,10 +211,10 @@ impl Consumer {
     }
 
     fn info(&self, link: &mut Link) -> Result<Option<Value>, Error> {
-        look(link, &format!("CONSUMER.INFO.{}.{}", self.stream, self.name), &json!({}))
+        api_request_optional(link, &format!("CONSUMER.INFO.{}.{}", self.stream, self.name), &json!({}))
     }
 
-    /// The lowest number that may still be delivered.
+    /// The lowest sequence number that may still be delivered.
     ///
     /// # Errors
     ///
@@ -217,7 +224,7 @@ impl Consumer {
         Ok(info["ack_floor"]["stream_seq"].as_u64().unwrap_or_default() + 1)
     }
 
-    /// The next message; none if there is none in that time.
+    /// The next message; `None` after the timeout.
     ///
     /// # Errors
     ///
@@ -234,15 +241,15 @@ impl Consumer {
             // Nothing is there; the time is over.
             Some(404 | 408) => return Ok(None),
             Some(NOBODY | 409) => return Err(self.gone()),
-            Some(other) => return Err(Error::JetStream(format!("it answers {other}"))),
+            Some(other) => return Err(Error::JetStream(format!("unexpected status {other}"))),
         }
         let (body, acknowledge) = (message.body, message.reply.unwrap_or_default());
         let sequence = sequence(&acknowledge)
-            .ok_or_else(|| Error::JetStream(format!("a message without a number: {acknowledge}")))?;
+            .ok_or_else(|| Error::JetStream(format!("a message without a sequence number: {acknowledge}")))?;
         Ok(Some(Delivery { sequence, body, acknowledge }))
     }
 
-    /// Says that a message need not come again. Should that be lost, the message comes again.
+    /// Acknowledges a message. If the acknowledgement is lost, the message is redelivered.
     ///
     /// # Errors
     ///
@@ -251,7 +258,7 @@ impl Consumer {
         link.send(&delivery.acknowledge, None, "", b"+ACK")
     }
 
-    /// Gives a message back: it is delivered again at once.
+    /// Rejects a message (NAK), so that it is redelivered at once.
     ///
     /// # Errors
     ///
@@ -261,7 +268,7 @@ impl Consumer {
         link.flush()
     }
 
-    /// Whether no message waits, and none was delivered that is not acknowledged.
+    /// Whether no message is pending or unacknowledged.
     ///
     /// # Errors
     ///
@@ -274,7 +281,7 @@ impl Consumer {
     }
 
     fn gone(&self) -> Error {
-        Error::JetStream(format!("the consumer {} of the stream {} is gone", self.name, self.stream))
+        Error::JetStream(format!("the consumer {} of the stream {} no longer exists", self.name, self.stream))
     }
 }
 

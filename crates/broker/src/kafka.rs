@@ -1,7 +1,6 @@
-//! Kafka: records in the partitions of a topic.
+//! A Kafka client: an idempotent producer and a consumer of one topic.
 //!
-//! [`Producer`] sends rows, and [`Consumer`] reads records. Both connect by themselves to the servers that
-//! lead the partitions.
+//! [`Producer`] sends rows, [`Consumer`] reads records. Both connect to the partition leaders by themselves.
 
 mod address;
 mod cluster;
@@ -19,13 +18,13 @@ pub use consumer::Consumer;
 pub use producer::Producer;
 pub use record::Record;
 
-/// Whether a text can be the name of a topic.
+/// Whether the text is a valid topic name.
 pub fn is_topic(text: &str) -> bool {
     let is_good = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     (1..=249).contains(&text.len()) && text.chars().all(is_good) && ![".", ".."].contains(&text)
 }
 
-/// Reads any bytes as each answer of a server, and as a batch whose checksum is right.
+/// Parses arbitrary bytes as each kind of answer, and as a batch with a valid checksum.
 pub(crate) fn read_any(bytes: &[u8]) {
     drop(message::Metadata::read(bytes));
     drop(message::versions(bytes));

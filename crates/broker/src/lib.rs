@@ -1,8 +1,8 @@
-//! Message brokers that rows of a queue go to and come from: NATS with JetStream, and [`kafka`].
+//! Clients for the message brokers that queues exchange rows with: NATS with JetStream, and [`kafka`].
 //!
-//! [`Address`] says where a server of NATS is, [`Link`] is a connection to it, and [`Stream`] and
-//! [`Consumer`] are what JetStream keeps. Calls block, and have a time limit. [`Error::is_gone`] tells when
-//! to connect again.
+//! [`Address`] is the URL of a NATS server, [`Link`] a connection to it; [`Stream`] and [`Consumer`] are the
+//! JetStream objects. Calls block, with a timeout. After an error for which [`Error::is_retryable`] is true,
+//! connect again.
 
 mod address;
 mod jetstream;
@@ -13,10 +13,10 @@ mod secure;
 mod socket;
 
 pub use address::Address;
-pub use jetstream::{Arrival, Consumer, Delivery, Stream, is_name, is_subject, publish};
+pub use jetstream::{Consumer, Delivery, PublishAck, Stream, is_name, is_subject, publish};
 pub use link::Link;
 
-/// Reads any bytes as what a server of NATS and one of Kafka say: for the fuzzer.
+/// Parses arbitrary bytes as answers of NATS and Kafka servers, for the fuzzer.
 #[doc(hidden)]
 pub fn read_any(bytes: &[u8]) {
     let mut rest = bytes;
@@ -26,13 +26,13 @@ pub fn read_any(bytes: &[u8]) {
     kafka::read_any(bytes);
 }
 
-/// What went wrong.
+/// Why a broker call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The text is no address of a server. It is not repeated: it may contain a password.
-    #[error("the URL of the broker: {0}")]
+    /// Not a valid broker URL. The text is not repeated, because it may contain a password.
+    #[error("broker URL: {0}")]
     BadUrl(&'static str),
-    /// The server can't be reached, or the connection was lost.
+    /// The broker can't be reached, or the connection was lost.
     #[error("{server}: {source}")]
     Io {
         /// Its host and port.
@@ -40,58 +40,58 @@ pub enum Error {
         /// What the system says.
         source: std::io::Error,
     },
-    /// The server does not want this client, or what it asks for.
-    #[error("{server} says: {why}")]
+    /// The broker refused the login or a request.
+    #[error("{server}: refused: {why}")]
     Refused {
         /// Its host and port.
         server: String,
-        /// Its words.
+        /// The broker's message.
         why: String,
     },
-    /// Bytes that are not the protocol.
-    #[error("{server} does not speak the protocol of {protocol}: {what}")]
+    /// The broker sent bytes that the protocol does not allow.
+    #[error("{server}: not the {protocol} protocol: {what}")]
     Protocol {
         /// Its host and port.
         server: String,
-        /// Whose protocol it is.
+        /// NATS or Kafka.
         protocol: &'static str,
-        /// Which bytes.
+        /// What was wrong.
         what: &'static str,
     },
-    /// A secure connection is not possible.
+    /// The TLS handshake failed.
     #[error("{server}: TLS: {why}")]
     Tls {
         /// Its host and port.
         server: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// No stream keeps messages of a subject, or nothing keeps messages at all.
+    /// No JetStream stream stores the subject.
     #[error(
-        "no stream of JetStream takes the subject {0}: make one there, such as with: nats stream add ORDERS --subjects {0}"
+        "no JetStream stream stores the subject {0}; create one, for example: nats stream add ORDERS --subjects {0}"
     )]
     NoStream(String),
-    /// JetStream refuses a request.
+    /// JetStream refused a request.
     #[error("JetStream: {0}")]
     JetStream(String),
-    /// The cluster has no such topic, or this user may not know it.
+    /// The topic does not exist, or the user may not see it.
     #[error(
-        "there is no topic {0} for this user: make it, such as with: kafka-topics.sh --bootstrap-server HOST:PORT --create \
-         --topic {0}"
+        "there is no topic {0} that this user may see; create it, for example: kafka-topics.sh --bootstrap-server HOST:PORT \
+         --create --topic {0}"
     )]
     NoTopic(String),
-    /// Kafka refuses something, or what it has can't be read.
+    /// Kafka refused a request, or its records can't be read.
     #[error("Kafka: {what}: {why}")]
     Kafka {
-        /// What it is about.
+        /// The topic, partition or group.
         what: String,
-        /// The name of the error, and what to do.
+        /// The error's name, and what to do about it.
         why: String,
-        /// Whether it may be better some time later.
-        passes: bool,
+        /// Whether a retry may succeed.
+        is_transient: bool,
     },
-    /// A message is longer than the server takes.
-    #[error("the message has {bytes} bytes, and the server takes at most {limit} (max_payload)")]
+    /// The message exceeds the server's limit.
+    #[error("the message has {bytes} bytes; the server accepts at most {limit} (max_payload)")]
     TooLong {
         /// Its length, with headers.
         bytes: usize,
@@ -101,8 +101,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it makes sense to connect again.
-    pub fn is_gone(&self) -> bool {
-        matches!(self, Error::Io { .. } | Error::Kafka { passes: true, .. })
+    /// Whether connecting again may help.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Io { .. } | Error::Kafka { is_transient: true, .. })
     }
 }

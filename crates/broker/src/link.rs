@@ -1,4 +1,4 @@
-//! A connection to a server of NATS.
+//! Connections to a NATS server.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -10,27 +10,27 @@ use crate::Error;
 use crate::address::Address;
 use crate::protocol::{Message, Operation, parse};
 use crate::secure::secure;
-use crate::socket::{ANSWER, Socket, connected, is_late};
+use crate::socket::{ANSWER, Socket, connected, is_timeout};
 
-/// How much is read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
-/// What the subject begins with to which a delivery is acknowledged, and the one that asks for a delivery.
+/// Prefixes of the subjects that acknowledge a delivery and that request one.
 pub(crate) const ACKNOWLEDGE: &str = "$JS.ACK.";
 pub(crate) const NEXT: &str = "$JS.API.CONSUMER.MSG.NEXT.";
-/// The number of the one subscription.
+/// The id of the only subscription.
 const OURS: u32 = 1;
 
-/// A connection. Whoever keeps one idle calls [`Link::keep`] now and then: a server ends a connection on
-/// which its questions are not answered for minutes.
+/// A connection. Call [`Link::keep_alive`] now and then while it is idle: the server closes connections that
+/// do not answer its PINGs for minutes.
 pub struct Link {
     socket: Socket,
-    /// What has come and was not read yet.
+    /// Received bytes that were not parsed yet.
     input: Vec<u8>,
     server: String,
-    /// Answers come to subjects that begin with it.
+    /// Prefix of the subjects that answers are sent to.
     inbox: String,
     requests: u64,
-    /// The longest message that the server takes, in bytes.
+    /// The largest message that the server accepts, in bytes.
     limit: usize,
 }
 
@@ -39,7 +39,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The server is not there, speaks another protocol, or refuses the login.
+    /// The server can't be reached, does not speak NATS, or refuses the login.
     pub fn connect(address: &Address) -> Result<Link, Error> {
         let server = address.shown();
         let io = |source| Error::Io { server: server.clone(), source };
@@ -57,14 +57,14 @@ impl Link {
     fn log_in(&mut self, address: &Address) -> Result<(), Error> {
         let until = Instant::now() + ANSWER;
         let Some(Operation::Info(info)) = self.next(until)? else {
-            return Err(self.protocol("no INFO at the beginning"));
+            return Err(self.protocol("the first line is not INFO"));
         };
-        let info: Value = serde_json::from_str(&info).map_err(|_| self.protocol("INFO is no JSON"))?;
+        let info: Value = serde_json::from_str(&info).map_err(|_| self.protocol("INFO is not JSON"))?;
         let limit = info["max_payload"].as_u64().and_then(|limit| usize::try_from(limit).ok());
         self.limit = limit.ok_or_else(|| self.protocol("INFO without max_payload"))?;
         if address.tls || info["tls_required"] == true {
             if info["tls_required"] != true && info["tls_available"] != true {
-                let why = "the server offers none; with nats:// nothing is encrypted".to_owned();
+                let why = "the server offers none; use nats:// for an unencrypted connection".to_owned();
                 return Err(Error::Tls { server: self.server.clone(), why });
             }
             let socket = self.socket.tcp().try_clone().map_err(|error| self.io(error))?;
@@ -88,26 +88,26 @@ impl Link {
         self.flush()
     }
 
-    /// Waits until the server has read all that was sent.
+    /// Waits until the server has processed everything sent so far.
     ///
     /// # Errors
     ///
-    /// The connection is lost, or the server dislikes something that was sent.
+    /// The connection is lost, or the server rejected something that was sent.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.write(b"PING\r\n")?;
         let until = Instant::now() + ANSWER;
-        while self.heed(until)? != Some(Operation::Pong) {}
+        while self.receive(until)? != Some(Operation::Pong) {}
         Ok(())
     }
 
-    /// Answers what the server has asked meanwhile.
+    /// Answers PINGs that have arrived meanwhile.
     ///
     /// # Errors
     ///
     /// The connection is lost.
-    pub fn keep(&mut self) -> Result<(), Error> {
-        match self.heed(Instant::now()) {
-            Err(Error::Io { source, .. }) if is_late(&source) => Ok(()),
+    pub fn keep_alive(&mut self) -> Result<(), Error> {
+        match self.receive(Instant::now()) {
+            Err(Error::Io { source, .. }) if is_timeout(&source) => Ok(()),
             heard => heard.map(drop),
         }
     }
@@ -130,7 +130,7 @@ impl Link {
         };
         let until = Instant::now() + wait;
         loop {
-            match self.heed(until)? {
+            match self.receive(until)? {
                 Some(Operation::Message(message)) if is_answer(&message) => return Ok(message),
                 // An answer that came too late for its request.
                 _ => {}
@@ -162,12 +162,11 @@ impl Link {
         self.write(&sent)
     }
 
-    /// The next operation for the caller. Questions of the server are answered, and its complaints are
-    /// errors.
-    fn heed(&mut self, until: Instant) -> Result<Option<Operation>, Error> {
+    /// The next operation for the caller. PINGs are answered, and -ERR becomes an error.
+    fn receive(&mut self, until: Instant) -> Result<Option<Operation>, Error> {
         match self.next(until)? {
             Some(Operation::Ping) => self.write(b"PONG\r\n").map(|()| None),
-            Some(Operation::Err(why)) if is_of_the_connection(&why) => {
+            Some(Operation::Err(why)) if ends_connection(&why) => {
                 Err(self.io(io::Error::new(io::ErrorKind::ConnectionAborted, why)))
             }
             Some(Operation::Err(why)) => Err(Error::Refused { server: self.server.clone(), why }),
@@ -193,11 +192,14 @@ impl Link {
             self.input.truncate(before + *read.as_ref().unwrap_or(&0));
             match read {
                 Ok(0) => {
-                    return Err(self.io(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up")));
+                    return Err(self.io(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the broker closed the connection; check credentials or TLS",
+                    )));
                 }
                 Ok(_) => {}
-                Err(error) if is_late(&error) && Instant::now() >= until => return Ok(None),
-                Err(error) if is_late(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) && Instant::now() >= until => return Ok(None),
+                Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.io(error)),
             }
         }
@@ -216,7 +218,7 @@ impl Link {
     }
 }
 
-/// Whether a complaint means only that this connection is over.
-fn is_of_the_connection(why: &str) -> bool {
+/// Whether a server error only ends this connection, so that connecting again may help.
+fn ends_connection(why: &str) -> bool {
     ["Stale Connection", "Slow Consumer", "Server Shutdown"].contains(&why)
 }

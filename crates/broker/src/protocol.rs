@@ -1,37 +1,37 @@
-//! The protocol of NATS: lines, and bodies behind some of them.
+//! The NATS protocol: lines, some of them followed by a payload.
 //!
 //! The format: <https://docs.nats.io/reference/reference-protocols/nats-protocol>.
 
-/// The longest line that a server sends, with room to spare: INFO lists the servers of a cluster.
+/// The longest line, with room to spare: INFO lists the servers of a cluster.
 const LINE_MAX: usize = 1 << 20;
-/// The longest message that a server can be told to take.
+/// The largest payload that a server can be configured to accept.
 const BODY_MAX: usize = 64 << 20;
 
-/// What a server sends.
+/// An operation sent by the server.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Operation {
-    /// What it is and asks for: JSON.
+    /// Server information, as JSON.
     Info(String),
     Message(Message),
     Ping,
     Pong,
     Ok,
-    /// What it dislikes.
+    /// An error message.
     Err(String),
 }
 
-/// A message that the server delivers.
+/// A delivered message.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Message {
     pub(crate) subject: String,
-    /// Where an answer goes.
+    /// The reply subject.
     pub(crate) reply: Option<String>,
-    /// What the server says of a request instead of an answer, such as 503.
+    /// Status code instead of an answer, such as 503.
     pub(crate) status: Option<u16>,
     pub(crate) body: Vec<u8>,
 }
 
-/// The first operation of what has come, and how many bytes it has; none if more must come.
+/// Parses the first operation and returns it with its length in bytes; `None` if it is incomplete.
 pub(crate) fn parse(input: &[u8]) -> Result<Option<(Operation, usize)>, &'static str> {
     let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else {
         return if input.len() > LINE_MAX { Err("a line without an end") } else { Ok(None) };
@@ -47,7 +47,7 @@ pub(crate) fn parse(input: &[u8]) -> Result<Option<(Operation, usize)>, &'static
         "+OK" => Operation::Ok,
         "-ERR" => Operation::Err(rest.trim_matches('\'').to_owned()),
         word @ ("MSG" | "HMSG") => return message(rest, word == "HMSG", input, begin),
-        _ => return Err("an operation that no server sends"),
+        _ => return Err("an unknown operation"),
     };
     Ok(Some((operation, begin)))
 }
@@ -60,7 +60,7 @@ fn message(
     input: &[u8],
     begin: usize,
 ) -> Result<Option<(Operation, usize)>, &'static str> {
-    const BAD: &str = "a message whose line has another form";
+    const BAD: &str = "a malformed message line";
     let mut words: Vec<&str> = line.split_ascii_whitespace().collect();
     let mut number = || words.pop().and_then(|word| word.parse::<usize>().ok()).ok_or(BAD);
     let total = number()?;
@@ -75,7 +75,7 @@ fn message(
     }
     let Some(content) = input.get(begin..begin + total + 2) else { return Ok(None) };
     if !content.ends_with(b"\r\n") {
-        return Err("a message that does not end where its line says");
+        return Err("a message of another length than its line says");
     }
     // NATS/1.0 503
     let status = content[..header].strip_prefix(b"NATS/1.0 ").and_then(|rest| rest.get(..3));

@@ -1,4 +1,4 @@
-//! TLS to a server.
+//! TLS connections.
 
 use std::io;
 use std::net::TcpStream;
@@ -12,8 +12,8 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 /// An encrypted connection.
 pub(crate) type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-/// Shakes hands on a connection, and checks the server's certificate. The error says what went wrong, or it
-/// is the connection's own.
+/// Performs the TLS handshake and verifies the server certificate. The error is the reason of a failed
+/// handshake, or the I/O error of the connection.
 pub(crate) fn secure(
     host: &str,
     trusted: Option<&Path>,
@@ -24,7 +24,7 @@ pub(crate) fn secure(
     let mut connection =
         ClientConnection::new(Arc::new(config), name).map_err(|error| Err(error.to_string()))?;
     while connection.is_handshaking() {
-        // A certificate that is not trusted comes as such an error too.
+        // An untrusted certificate is reported as such an error too.
         connection.complete_io(&mut socket).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => Err(error.to_string()),
             _ => Ok(error),

@@ -1,4 +1,4 @@
-//! A connection over TCP, encrypted or not.
+//! TCP connections, with or without TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::secure::Secure;
 
-/// How long a server may take to answer.
+/// Timeout for an answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 
 pub(crate) enum Socket {
@@ -39,13 +39,13 @@ impl Read for Socket {
     }
 }
 
-pub(crate) fn is_late(error: &io::Error) -> bool {
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Connects to the first address of a name that answers.
+/// Connects to the first address of the host that answers.
 pub(crate) fn connected(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for place in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&place, ANSWER) {
             Ok(socket) => {

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use crate::Filter;
 use evaluate::Node;
 pub use json::quote as quote_json;
-use parser::Asks;
+use parser::Inputs;
 pub use schema::{Column, ColumnLayout, Kind, Schema};
 
 /// The longest condition, in bytes.
@@ -87,7 +87,7 @@ pub struct ConditionError {
 pub struct Condition {
     text: Box<str>,
     root: Node,
-    asks: Asks,
+    used: Inputs,
     schema: Arc<Schema>,
     collate: Arc<dyn Collate>,
 }
@@ -109,15 +109,15 @@ impl Condition {
         if text.len() > TEXT_MAX {
             return Err(at(TEXT_MAX, format!("more than {TEXT_MAX} bytes")));
         }
-        let (root, asks) =
+        let (root, used) =
             parser::parse(text, schema, &**collate).map_err(|(at_byte, what)| at(at_byte, what))?;
         let (schema, collate) = (schema.clone(), collate.clone());
-        Ok(Condition { text: text.into(), root, asks, schema, collate })
+        Ok(Condition { text: text.into(), root, used, schema, collate })
     }
 
     /// The names of the columns that it asks for.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        let columns = self.asks.columns.iter().filter_map(|number| self.schema.columns.get(*number));
+        let columns = self.used.columns.iter().filter_map(|number| self.schema.columns.get(*number));
         columns.map(|column| column.name.as_str())
     }
 }
@@ -139,7 +139,7 @@ impl Filter for Condition {
     }
 
     fn asks_tries(&self) -> bool {
-        self.asks.tries
+        self.used.tries
     }
 
     fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {

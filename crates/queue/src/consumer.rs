@@ -1,4 +1,4 @@
-//! Taking rows: a connection, the rows that it owns and sees, and waiting.
+//! Consumers: sessions, the rows that they own and see, and waiting.
 
 pub(crate) mod cursor;
 pub(crate) mod leased_rows;

@@ -1,72 +1,72 @@
-//! What happened in a queue since it was opened, and what is in it.
+//! Counters since a queue was opened, and its current contents.
 
 use crate::Histogram;
 
 /// Counts since the queue was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Rows that were published.
+    /// Rows published.
     pub rows_written: u64,
-    /// Rows that were acknowledged or deleted.
+    /// Rows acknowledged or deleted.
     pub rows_removed: u64,
-    /// Batches written. Rows and acknowledgements divided by batches give the factor of group commit.
+    /// Batches written. Rows and acknowledgements per batch are the group commit factor.
     pub batches: u64,
-    /// Batches that ended rows.
+    /// Batches with acknowledgements.
     pub removals: u64,
-    /// Reads of files to get rows.
+    /// File reads for rows.
     pub reads: u64,
-    /// Rows that an earlier read had already brought into memory.
+    /// Row reads served from the read-ahead buffer.
     pub read_hits: u64,
     /// Writes to the log.
     pub writes: u64,
     /// Syncs of the log.
     pub syncs: u64,
-    /// Conditions that somebody asked for.
+    /// Condition compilations requested.
     pub compiles: u64,
-    /// Conditions that were already compiled.
+    /// Condition compilations served from the cache.
     pub compile_hits: u64,
-    /// Waits that found a row at once.
+    /// Waits satisfied at once.
     pub wait_immediate: u64,
-    /// Waits that were handed a row.
+    /// Waits satisfied later.
     pub wait_delayed: u64,
-    /// Waits that ended without a row of this queue.
+    /// Waits that timed out.
     pub wait_timeout: u64,
-    /// Rows that were handed to waiting sessions.
+    /// Rows delivered to waiting sessions.
     pub handed_over: u64,
-    /// Rows given back by their owner.
+    /// Rows returned by their owner.
     pub restored_by_abort: u64,
-    /// Rows given back because their owner went away.
+    /// Rows returned because their owner disconnected.
     pub restored_by_close: u64,
-    /// Relayed rows that had already arrived before.
+    /// Relayed rows discarded as duplicates.
     pub duplicates: u64,
-    /// Rows that were left out because another one with their key came before.
+    /// Rows discarded because a row with the same deduplication key came before.
     pub left_out: u64,
-    /// Rows that were ended and given again.
+    /// Acknowledged rows that were replayed.
     pub replayed: u64,
-    /// Leases that were given.
+    /// Leases granted.
     pub leases: u64,
-    /// Leases that ended with their time.
+    /// Leases that expired.
     pub leases_expired: u64,
-    /// Leases that were given back because the work failed.
+    /// Leases returned as failed.
     pub leases_failed: u64,
-    /// Tokens that were refused.
+    /// Stale tokens.
     pub leases_refused: u64,
     /// Tries that failed because their connection ended.
     pub tries_cut: u64,
-    /// Rows without tries left that were moved to the queue for them.
+    /// Rows moved to the dead letter queue.
     pub dead_lettered: u64,
-    /// Rows whose contents were compared with a condition.
+    /// Condition evaluations.
     pub evaluations: u64,
-    /// Segments that were rewritten because they were sparse.
+    /// Segments compacted.
     pub compacted: u64,
-    /// Checkpoints that were written.
+    /// Checkpoints written.
     pub checkpoints: u64,
-    /// Compactions and checkpoints that failed, and will be tried again.
+    /// Failed compactions and checkpoints, which will be retried.
     pub maintenance_errors: u64,
-    /// For how long rows had waited when they were given to somebody; each time they were. Rows that were
-    /// there before the queue was opened are not counted, unless they were due after that.
+    /// How long rows waited before each delivery. Rows older than the opening of the queue are not
+    /// counted unless they became due later.
     pub waited: Histogram,
-    /// How long those who ended rows had had them.
+    /// How long consumers had rows before they acknowledged them.
     pub worked: Histogram,
 }
 
@@ -109,31 +109,30 @@ impl Counters {
     }
 }
 
-/// What is in a queue now.
+/// The current contents of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Rows that nobody owns.
+    /// Rows without an owner.
     pub waiting: u64,
-    /// Rows that somebody owns: a session, a prepared transaction, a lease; delayed ones and those that are
-    /// due later too.
+    /// Rows owned by a session, a prepared transaction or a lease, including delayed and scheduled ones.
     pub owned: u64,
-    /// Owned rows that are leased.
+    /// Leased rows.
     pub leased: u64,
-    /// Owned rows that were given back, and wait again later; those that are due later too.
+    /// Rows that were returned with a delay, and scheduled rows.
     pub delayed: u64,
-    /// Owned rows that have no tries left, and are given to nobody.
+    /// Rows without tries left, which are not delivered.
     pub dead: u64,
-    /// Rows that nobody owns and nobody is given yet, because an earlier one of their key is there.
+    /// Rows that wait for an earlier row of their message group.
     pub behind: u64,
-    /// Keys of which somebody has a row, or of which one waits for another try.
+    /// Message groups with an owned row or one that waits for another try.
     pub keys_busy: u64,
-    /// Transactions that take part, are not prepared, and were neither committed nor rolled back.
+    /// Open transactions that are not prepared.
     pub transactions: u64,
-    /// Prepared transactions, whose decision is awaited.
+    /// Prepared transactions.
     pub prepared: u64,
-    /// Rows that prepared transactions add or end whose decision was forgotten: somebody has to decide.
+    /// Rows of prepared transactions whose decision was lost: an administrator has to decide.
     pub in_doubt: u64,
-    /// Rows that were ended and can still be read and given again.
+    /// Acknowledged rows that are kept and can be replayed.
     pub kept: u64,
     /// Bytes of these rows.
     pub kept_bytes: u64,
@@ -141,17 +140,17 @@ pub struct Status {
     pub oldest_ms: Option<u64>,
     /// Bytes of the segment files.
     pub bytes: u64,
-    /// Bytes of the rows that were not ended.
+    /// Bytes of live rows.
     pub live_bytes: u64,
-    /// Bytes of memory that the index takes.
+    /// Memory used by the index, in bytes.
     pub memory: u64,
-    /// Sessions that wait for a row.
+    /// Waiting sessions.
     pub waiters: u64,
     /// Rows published per second, over the last ten seconds.
     pub written_per_s: u64,
-    /// Rows ended per second, over the last ten seconds.
+    /// Rows removed per second, over the last ten seconds.
     pub removed_per_s: u64,
-    /// What happened so far.
+    /// Counters since the queue was opened.
     pub counters: Counters,
 }
 

@@ -1,4 +1,4 @@
-//! All queues of a server: opening, creating, dropping and renaming them.
+//! All queues of a server: open, create, drop and rename.
 
 mod copy;
 mod maintenance;
@@ -50,7 +50,7 @@ enum Slot {
 }
 
 impl Engine {
-    /// Starts an engine on a disk. Only one engine may work on a folder at a time.
+    /// Starts an engine. Only one engine may use a folder at a time.
     ///
     /// # Errors
     /// When its threads can't be started.
@@ -70,7 +70,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes an empty queue in a new folder; the folder's parent exists.
+    /// Creates an empty queue in a new folder, whose parent must exist.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::Disk`]; [`Error::Column`] when a column that the definition names can't be
@@ -96,8 +96,7 @@ impl Engine {
         disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
     }
 
-    /// Opens the queue in a folder. It stays open until it is dropped or the engine ends. Several queues can
-    /// be opened at the same time.
+    /// Opens the queue in a folder. It stays open until it is dropped or the engine ends.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Corrupt`], [`Error::Version`], [`Error::Disk`].
@@ -105,7 +104,7 @@ impl Engine {
         self.folders.open(folder)
     }
 
-    /// The sum over the open queues; the counts include the queues that were dropped since the start.
+    /// The totals of the open queues; counters include queues that were dropped since the start.
     #[must_use]
     pub fn total(&self) -> Status {
         let open: BTreeSet<u64> = self.queues().iter().map(|queue| queue.number).collect();
@@ -127,8 +126,8 @@ impl Engine {
             .collect()
     }
 
-    /// Whether rows of a queue that have no tries left go to this folder, at once or by way of other queues.
-    /// From there they could come back, and be tried for ever.
+    /// Whether dead letters of a queue end up in this folder, directly or through other queues, so that a
+    /// cycle would retry them forever.
     #[must_use]
     pub fn leads_to(&self, queue: &Queue, folder: &Path) -> bool {
         let mut next = queue.definition().policy.dead_letter_folder.clone();
@@ -143,8 +142,8 @@ impl Engine {
         false
     }
 
-    /// Begins or ends a time in which no row goes from one queue to another by itself, because the queues are
-    /// copied one after the other. To begin it waits for rows that are on their way.
+    /// Pauses or resumes the moving of dead letters, because a backup copies the queues one after the
+    /// other. Pausing waits for moves in progress.
     pub fn hold_moves(&self, hold: bool) {
         if hold {
             self.shared.pause_moves();
@@ -153,8 +152,8 @@ impl Engine {
         }
     }
 
-    /// Removes a queue and all its rows. Callers that still use it get [`Error::Dropped`]; waits end with
-    /// [`crate::WaitOutcome::Dropped`]. It is no error if a part of it was removed before.
+    /// Drops a queue with all rows. Callers that still use it get [`Error::Dropped`]; waits end with
+    /// [`crate::WaitOutcome::Dropped`]. Files that are already missing are no error.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Disk`]; [`Error::Prepared`] when it is open, and then it stays.
@@ -177,7 +176,7 @@ impl Engine {
         disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
     }
 
-    /// Moves a queue to another folder; it stays in use.
+    /// Renames a queue, which stays open.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Exists`], [`Error::Disk`].

@@ -1,21 +1,21 @@
-//! What can go wrong, in as many kinds as callers treat differently.
+//! Errors, one kind for each that callers handle differently.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why a queue did not do what it was asked.
+/// Why an operation on a queue failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no queue in the folder.
+    /// The folder has no queue.
     #[error("{}: there is no queue here", folder.display())]
     Missing {
         /// Where it was expected.
         folder: PathBuf,
     },
 
-    /// There is a queue in the folder already.
+    /// The folder already has a queue.
     #[error("{}: there is a queue here already", folder.display())]
     Exists {
         /// The folder.
@@ -26,7 +26,7 @@ pub enum Error {
     #[error("the queue was dropped")]
     Dropped,
 
-    /// The files differ from what was written.
+    /// The files are damaged.
     #[error("{}: {what} at byte {offset}; restore this queue from a backup, or drop it to give up its rows", file.display())]
     Corrupt {
         /// The file.
@@ -37,7 +37,7 @@ pub enum Error {
         offset: u64,
     },
 
-    /// The files were written by a later version.
+    /// The files were written by a newer version.
     #[error("{}: {what}; open it with the version that wrote it, or a later one", file.display())]
     Version {
         /// The file.
@@ -55,11 +55,9 @@ pub enum Error {
         source: Arc<io::Error>,
     },
 
-    /// A failure now or earlier, such as a failed sync, has put the queue out of service: it gives and takes
-    /// nothing until the server is restarted.
-    #[error(
-        "the queue is out of service after an earlier failure ({why}); repair the disk and restart the server"
-    )]
+    /// A failure, such as a failed sync, has put the queue out of service: nothing can be read or written
+    /// until the server is restarted.
+    #[error("the queue is out of service after a failure ({why}); repair the disk and restart the server")]
     Failed {
         /// What failed first.
         why: Arc<str>,
@@ -67,35 +65,35 @@ pub enum Error {
 
     /// A prepared transaction has rows in the queue, so it can't be emptied, dropped or replaced.
     #[error(
-        "the queue has rows of prepared transactions ({transactions}); XA RECOVER lists them: end each with XA COMMIT or XA ROLLBACK first. If it lists none, the server's error log does"
+        "the queue has rows of prepared transactions ({transactions}); end each that XA RECOVER lists with XA COMMIT or XA ROLLBACK. If it lists none, see the server's error log"
     )]
     Prepared {
         /// How many there are.
         transactions: usize,
     },
 
-    /// No transaction with this name is prepared in the queue.
+    /// The queue has no prepared transaction with this XID.
     #[error("the queue has no prepared transaction with this XID")]
     UnknownTransaction,
 
-    /// A transaction with this name is prepared in the queue already.
-    #[error("the queue has a prepared transaction with this XID already; end that one first")]
+    /// The queue already has a prepared transaction with this XID.
+    #[error("the queue already has a prepared transaction with this XID; end that one first")]
     KnownTransaction,
 
-    /// The queue has no transactions.
-    #[error("the queue was created without TRANSACTIONAL=1; only such a queue takes part in transactions")]
+    /// The queue does not take part in transactions.
+    #[error("the queue was created without TRANSACTIONAL=1 and does not take part in transactions")]
     NotTransactional,
 
-    /// The queue for rows that have no tries left can't take them.
+    /// The dead letter queue can't take the rows.
     #[error(
-        "{}: a queue with other columns, or the same queue, can't take the rows that have no tries left; give DEAD a queue with the same columns in the same order", folder.display()
+        "{}: can't be the dead letter queue: it has other columns, or is the same queue; DEAD needs another queue with the same columns in the same order", folder.display()
     )]
     DeadLetterQueue {
         /// Where it is.
         folder: PathBuf,
     },
 
-    /// A column can't say what it should.
+    /// A column has the wrong type for an option.
     #[error(
         "column {column} can't be used: DUE needs an integer, a TIMESTAMP or a DATETIME, PRIORITY an integer, FIFO and DEDUPE a column of the table",
         column = column + 1
@@ -105,8 +103,7 @@ pub enum Error {
         column: u32,
     },
 
-    /// A queue with readers was asked without the name of one, or with another name; or one without readers
-    /// was asked for one.
+    /// No reader was named for a queue with readers, or the queue has no such reader.
     #[error("{}", no_reader(name, readers))]
     Reader {
         /// The name; empty when there was none.
@@ -115,36 +112,36 @@ pub enum Error {
         readers: String,
     },
 
-    /// Leases are not for readers.
-    #[error("a lease is of a row, and a reader's rows are not its own: take them with queue_wait()")]
+    /// Readers can't lease rows.
+    #[error("readers can't lease rows: a lease is for a whole row; use queue_wait()")]
     ReaderLease,
 
-    /// Readers have rows, so that the queue can't be copied.
+    /// Readers own rows, so that the queue can't be copied.
     #[error(
-        "{rows} rows are with readers; end them or give them back first, and let no reader take more meanwhile"
+        "readers own {rows} rows; end them or give them back first, and let no reader take more meanwhile"
     )]
     ReadersActive {
         /// How many.
         rows: usize,
     },
 
-    /// The queue keeps no rows that were ended.
+    /// The queue does not keep acknowledged rows.
     #[error(
-        "the queue was created without KEEP, so rows that were ended are gone; ALTER TABLE ... KEEP=seconds keeps those that are ended from then on"
+        "the queue was created without KEEP, so acknowledged rows are gone; ALTER TABLE ... KEEP=seconds keeps those acknowledged from then on"
     )]
     NotKept,
 
-    /// The queue is being copied, so that no transaction can be prepared and no row given again.
-    #[error("the queue is being copied by ALTER TABLE; try again when that is done")]
+    /// The queue is being copied, so that no transaction can be prepared and no row replayed.
+    #[error("ALTER TABLE is copying the queue; try again afterwards")]
     Copied,
 
-    /// A backup copies queues one after the other, so that no row may go from one to another.
-    #[error("a backup of the server is being made; try again when that is done")]
+    /// A backup copies queues one after the other, so that no row may move from one to another.
+    #[error("a backup of the server is running; try again afterwards")]
     Backup,
 
-    /// A row, or the rows of one statement or transaction, have more bytes than the log can take at once.
+    /// The rows of one statement or transaction are too large for one batch of the log.
     #[error(
-        "{bytes} bytes in one statement or transaction, and at most {limit} are possible; insert fewer rows at a time"
+        "{bytes} bytes in one statement or transaction exceed the limit of {limit}; insert fewer rows at a time"
     )]
     TooLarge {
         /// What was given.
@@ -157,7 +154,7 @@ pub enum Error {
 fn no_reader(name: &str, readers: &str) -> String {
     match (name, readers) {
         (_, "") => format!("the queue has no reader '{name}': it was created without READERS"),
-        ("", readers) => format!("the queue has readers: name one of them behind an @ ({readers})"),
+        ("", readers) => format!("the queue has readers: name one after an @ ({readers})"),
         (name, readers) => format!("the queue has no reader '{name}'; it has {readers}"),
     }
 }

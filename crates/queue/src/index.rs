@@ -1,4 +1,4 @@
-//! Where the rows are: a list in memory for each segment, with 12 bytes for each waiting row.
+//! The in-memory index: a list for each segment, with 12 bytes per waiting row.
 //!
 //! The list of a sealed segment is read from its file when a row of it is needed, so the time to open a queue
 //! does not depend on how many rows wait in it. A list keeps dead rows until they are more than half of it.
@@ -29,7 +29,7 @@ pub(crate) use segment::Segment;
 /// How many rows that wait before the head are remembered; with more, it goes back to the first of them.
 const EARLY_MAX: usize = 4096;
 
-/// The place of a row in the order in which rows are given.
+/// The delivery order: priority, then id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OrderKey {
     /// 0 in a queue without priorities.
@@ -47,13 +47,13 @@ impl OrderKey {
     }
 }
 
-/// Where a row stands among those that wait.
+/// What orders, groups and deduplicates a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowKeys {
     pub(crate) order_key: OrderKey,
-    /// The line of the rows with its key; 0 for a row without one.
+    /// Its message group; 0 for none.
     pub(crate) group: u64,
-    /// The key by which rows are left out; 0 for none.
+    /// Its deduplication key; 0 for none.
     pub(crate) key: u128,
 }
 
@@ -64,9 +64,9 @@ pub(crate) enum RowState {
     Waiting,
     /// Somebody owns it.
     Owned,
-    /// Nobody owns it, and nobody is given it before it is due.
+    /// Scheduled: not delivered before it is due.
     Scheduled,
-    /// It was ended, and can still be read.
+    /// Acknowledged and kept.
     Kept,
     /// It is gone, or never existed.
     Gone,

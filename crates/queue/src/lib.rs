@@ -1,11 +1,11 @@
-//! A durable message queue: rows are published, waited for, owned, and acknowledged or given back.
+//! A durable message queue: rows are published, delivered to consumers, and acknowledged or returned.
 //!
-//! It knows neither servers nor columns: rows are bytes, a condition is a [`Filter`], an owner is a number.
+//! It knows no database server: rows are bytes, a condition is a [`Filter`], and an owner is a number.
 //! docs/formats/queue.md describes the files.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use queue::{Definition, Engine, Options, OwnerId, Patience, Session, Target, Waited};
+//! use queue::{Definition, Engine, Options, OwnerId, Session, Target, WaitOptions, WaitOutcome};
 //!
 //! # let parent = tempfile::tempdir()?;
 //! # let folder = parent.path().join("jobs");
@@ -17,8 +17,8 @@
 //!
 //! let mut session = Session::new(OwnerId(1));
 //! let targets = [Target { queue: jobs.clone(), filter: None, reader: None }];
-//! let taken = session.wait(&targets, &mut Patience::poll())?;
-//! assert_eq!(taken, Waited::Taken(0));
+//! let taken = session.wait(&targets, &mut WaitOptions::poll())?;
+//! assert_eq!(taken, WaitOutcome::Taken(0));
 //! let mut cursor = session.cursor(&jobs);
 //! let (_, row) = cursor.advance()?.unwrap();
 //! assert_eq!(row, b"hello");
@@ -79,13 +79,13 @@ pub use queue::retention::RetainedFilter;
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 
-/// Which rows a taker wants. It must always answer the same for the same row, with the same tries: a row
-/// that did not match is not looked at again until it comes back.
+/// Selects the rows that a consumer wants. The answer for a row and its tries must not change: a row that
+/// did not match is not evaluated again until it returns to the queue.
 pub trait Filter: Send + std::marker::Sync {
-    /// Identifies the filter: two filters of one queue with the same text must answer the same.
+    /// Identifies the filter: two filters of a queue with the same text must select the same rows.
     fn text(&self) -> &str;
 
-    /// Whether the taker wants this row.
+    /// Whether the consumer wants this row.
     fn matches(&self, row: &[u8]) -> bool;
 
     /// Whether the answer depends on the tries of the row.
@@ -93,8 +93,8 @@ pub trait Filter: Send + std::marker::Sync {
         false
     }
 
-    /// Whether the taker wants this row, of which so many tries have failed, the last one for this reason; it
-    /// is empty when nobody said.
+    /// Whether the consumer wants this row, given the number of failed tries and the reason of the last
+    /// failure, which may be empty.
     fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
         let (_, _) = (failed, why);
         self.matches(row)

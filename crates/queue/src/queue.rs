@@ -1,12 +1,14 @@
-//! One queue: publishing, acknowledging, reading. All writes go through the group commit.
+//! One queue: publish, acknowledge, read. All writes go through the group commit.
 
 pub(crate) mod batch;
 pub(crate) mod commit;
 pub(crate) mod copy_state;
 mod dead_letter;
 mod dedupe;
+pub(crate) mod dedupe_state;
 mod deferred;
 pub(crate) mod delivery;
+mod expiry;
 pub(crate) mod lease;
 pub(crate) mod lease_table;
 pub(crate) mod owner;
@@ -37,21 +39,22 @@ use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync}
 use batch::EndKind;
 use commit::fail;
 use copy_state::Successor;
+use dedupe_state::DedupeState;
 use lease_table::LeaseTable;
 use owner::{OwnerId, Ownership};
 use reader::Reader;
 use shared::Shared;
 use state::State;
 
-/// The most bytes that the rows of one statement may have as they are written: each row needs up to ten bytes
-/// more than its own.
+/// The maximum size of the rows of one statement as they are written: each row needs up to ten bytes
+/// more.
 pub const PUBLISH_BYTES_MAX: usize = 1 << 29;
 
-/// Without a sync for every batch, acknowledgements are written when they have this many bytes, with the next
-/// rows, or when [`crate::Options::interval`] is over.
+/// Without a sync for every batch, acknowledgements are written once they have this many bytes, with the
+/// next rows, or after [`crate::Options::interval`].
 const DEFERRED_BYTES_MAX: usize = 1 << 15;
 
-/// A queue in use.
+/// An open queue.
 pub struct Queue {
     pub(crate) me: Weak<Queue>,
     pub(crate) shared: Arc<Shared>,
@@ -59,20 +62,20 @@ pub struct Queue {
     pub(crate) number: u64,
     definition: Definition,
     schema: Arc<Schema>,
-    /// What its rows say of the time at which they are given.
+    /// Reads due time, priority and keys from rows; none if the definition names no columns.
     pub(crate) attribute_reader: Option<AttributeReader>,
     pub(crate) state: Mutex<State>,
-    /// How many rows are not gone, as of a moment ago: for callers that need nothing else.
+    /// The number of live rows as of a moment ago, readable without the lock.
     live: AtomicU64,
-    /// Transactions that have begun in it and are neither prepared nor over.
+    /// Open transactions that are not prepared yet.
     pub(crate) transactions: AtomicU64,
-    /// When it was last used, by the clock of the engine's files.
+    /// Last use, by the clock of [`OpenFiles`](crate::store::files::OpenFiles).
     used: AtomicU64,
-    /// How many callers wait for its lock.
+    /// The number of callers that wait for the lock.
     contenders: AtomicUsize,
-    /// Signals that somebody stopped writing or maintaining.
+    /// Signals that a writer or maintenance has finished.
     pub(crate) write_lock_released: Condvar,
-    /// The queue that took its place.
+    /// The queue that replaced this one.
     pub(crate) successor: OnceLock<Successor>,
 }
 
@@ -88,17 +91,17 @@ impl Drop for Queue {
     }
 }
 
-/// What happened to rows that were published.
+/// The result of publishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// They are in the queue; the first has this id, and the others have the ids after it.
+    /// The rows were added; the first has this id, and the others have the following ids.
     New(RowId),
-    /// They had arrived before and are not added again.
+    /// The rows had already arrived and were not added again.
     Duplicate,
 }
 
 impl Queue {
-    /// Makes a queue of what recovery found in a folder.
+    /// Opens a queue from what recovery read.
     pub(crate) fn open(shared: &Arc<Shared>, recovered: RecoveredQueue) -> Arc<Queue> {
         let queue = Arc::new_cyclic(|me| Queue::new(me.clone(), shared.clone(), recovered));
         queue.schedule_due(&mut queue.lock(), queue.clock().up_ms);
@@ -132,7 +135,7 @@ impl Queue {
             rows.iter().for_each(|id| state.leases.begin_to_end(*id));
             state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
         }
-        (state.scheduled, state.recent) = (recovered.scheduled, recovered.recent);
+        (state.scheduled, state.dedupe) = (recovered.scheduled, DedupeState::new(recovered.dedupe_window));
         let reader = |ended| Reader { ended, ..Reader::default() };
         state.readers = recovered.ended.into_iter().map(reader).collect();
         let state = Mutex::new(state);
@@ -186,7 +189,7 @@ impl Queue {
         state
     }
 
-    /// Whether somebody waits for the lock.
+    /// Whether another caller waits for the lock.
     pub(crate) fn is_wanted(&self) -> bool {
         self.contenders.load(Ordering::Relaxed) > 0
     }
@@ -196,7 +199,7 @@ impl Queue {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Notes that the files are used, and schedules a look whether they still are.
+    /// Notes a use of the files, and schedules the check whether they are idle.
     pub(crate) fn touch(&self, state: &mut State) {
         state.used = true;
         self.used.store(self.shared.files.now(), Ordering::Relaxed);
@@ -206,8 +209,8 @@ impl Queue {
         }
     }
 
-    /// Appends rows: all or none. When this returns they are as durable as the queue's definition says, and
-    /// were offered to waiting sessions.
+    /// Appends rows, all or none. On return they are as durable as the queue's definition says, and were
+    /// offered to waiting consumers.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; [`Error::Disk`] when they could not be written, and then none of them is in the
@@ -248,8 +251,8 @@ impl Queue {
         }
     }
 
-    /// Ends owned rows: they are gone or kept when that is written, if the queue's definition wants it on the
-    /// disk, else at once.
+    /// Acknowledges owned rows. They are removed or kept once that is durable if the definition says so,
+    /// otherwise at once.
     pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId], ending: EndKind) -> Result<(), Error> {
         let mut state = self.lock_to_end(epoch, rows)?;
         if state.epoch != epoch {
@@ -270,8 +273,8 @@ impl Queue {
         self.write_deferred(state)
     }
 
-    /// Removes rows that a failed statement has added. If that can't be written now, it is written with the
-    /// next batch.
+    /// Removes the rows of a failed statement. If that can't be written now, it is written with the next
+    /// batch.
     pub(crate) fn retract(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
         let mut state = self.lock_with_room()?;
         if state.epoch != epoch {
@@ -291,7 +294,7 @@ impl Queue {
         self.live.store(state.index.live(), Ordering::Relaxed);
     }
 
-    /// Reads a row; `None` when it is gone.
+    /// Reads a row; `None` if it no longer exists.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Disk`]; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of
@@ -306,8 +309,7 @@ impl Queue {
         location.read(id).map(Some)
     }
 
-    /// Compiles a condition on this queue's rows, or returns the same one again while it is remembered for
-    /// the same text.
+    /// Compiles a condition, or returns the cached one for the same text.
     ///
     /// # Errors
     /// What is wrong with it and where.
@@ -329,8 +331,8 @@ impl Queue {
         Ok(condition)
     }
 
-    /// What a relay sends along with a row of this queue: its origin, with the lowest row id that may still
-    /// come from here.
+    /// The origin that a relay sends with a row of this queue, including the lowest row id that may still
+    /// come.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
@@ -343,20 +345,20 @@ impl Queue {
         Ok(Origin { source, row: row.0, floor: floor.0, overwrite: false })
     }
 
-    /// How many rows are not gone, waiting or owned, as of a moment ago.
+    /// The number of live rows, waiting or owned, as of a moment ago.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The rows that somebody owns.
+    /// The owned rows.
     #[must_use]
     pub fn owned(&self) -> Vec<(RowId, Ownership)> {
         self.lock().owners.iter().map(|(id, ownership)| (*id, *ownership)).collect()
     }
 
-    /// Puts the queue out of service until the server is restarted, because something about it can't be
-    /// trusted any more.
+    /// Puts the queue out of service until the server is restarted, because its state can't be trusted
+    /// any more.
     pub fn fail(&self, why: &str) {
         fail(&mut self.lock(), &Error::Failed { why: why.into() });
     }

@@ -37,7 +37,7 @@ struct LogReplay {
     failures: BTreeMap<RowId, FailureInfo>,
     /// Rows that are due later.
     dues: Vec<DueTime>,
-    recent: DedupeWindow,
+    dedupe_window: DedupeWindow,
     /// The runs `(first, end)` of rows that the checkpoint says are kept, in order.
     kept: Vec<(u64, u64)>,
     /// For each reader: the rows that it has ended.
@@ -153,7 +153,7 @@ pub(crate) struct RecoveredQueue {
     pub(crate) failures: Vec<(RowId, FailureInfo)>,
     pub(crate) attribute_reader: Option<AttributeReader>,
     pub(crate) scheduled: ScheduledRows,
-    pub(crate) recent: DedupeWindow,
+    pub(crate) dedupe_window: DedupeWindow,
     /// For each reader: the rows that it has ended, and another one has not.
     pub(crate) ended: Vec<RowIdSet>,
     /// The id of the next row.
@@ -183,7 +183,7 @@ pub(crate) fn recover(
         failures: checkpoint.failures.iter().cloned().collect(),
         attribute_reader: AttributeReader::of(&checkpoint.definition)?,
         dues: Vec::new(),
-        recent: DedupeWindow::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
+        dedupe_window: DedupeWindow::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
         kept: checkpoint.kept.iter().map(|run| (run.first, run.end())).collect(),
         ended: checkpoint.ended.clone(),
         now_ms,
@@ -191,7 +191,7 @@ pub(crate) fn recover(
         active_next: checkpoint.next,
     };
     replay.kept.sort_unstable();
-    replay.recent.adopt(&checkpoint.recent);
+    replay.dedupe_window.adopt(&checkpoint.dedupe_entries);
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
@@ -203,7 +203,9 @@ pub(crate) fn recover(
     // Nobody waits yet.
     replay.index.take_ready();
     let ended = only_live(&mut replay.index, std::mem::take(&mut replay.ended))?;
-    let LogReplay { index, journal, transactions, attribute_reader, recent, next, active_next, .. } = replay;
+    let LogReplay {
+        index, journal, transactions, attribute_reader, dedupe_window, next, active_next, ..
+    } = replay;
     Ok(RecoveredQueue {
         folder,
         definition,
@@ -216,7 +218,7 @@ pub(crate) fn recover(
         failures,
         attribute_reader,
         scheduled,
-        recent,
+        dedupe_window,
         ended,
         next,
         active_next,
@@ -349,7 +351,7 @@ fn replay_all(
         let bytes = read_whole(folder.disk(), &file)?;
         let header = batch::decode_segment_header(&file.path(), &bytes, file.id());
         if active.as_ref().is_some_and(|before| !before.sealed) {
-            return Err(file.corrupt("a segment behind one that has no end", 0));
+            return Err(file.corrupt("a segment after one without an end", 0));
         }
         replay.active_next = header?;
         replay.next = replay.next.max(replay.active_next);
@@ -424,7 +426,7 @@ fn replay_segment(
                 let len = (BATCH_HEADER + body.len()) as u64;
                 let stored = IndexLocation { offset: at as u64, len, file_len: at as u64 + len };
                 let listed = SegmentIndex::decode(body, header.first, file.id().features)
-                    .ok_or_else(|| file.corrupt("an index that is no index", at as u64))?;
+                    .ok_or_else(|| file.corrupt("an invalid index", at as u64))?;
                 replay.index.keep_listed(&file, &listed.rows)?;
                 at += BATCH_HEADER + body.len();
                 replay.index.seal(&file, stored);
@@ -435,7 +437,7 @@ fn replay_segment(
     }
     let whole = at == bytes.len();
     if sealed && !whole {
-        return Err(file.corrupt("bytes behind the end of a segment", at as u64));
+        return Err(file.corrupt("bytes after the end of a segment", at as u64));
     }
     if !whole && (!last || batch::was_synced(bytes, file.id(), at)) {
         return Err(file.corrupt("a batch with a wrong checksum", at as u64));
@@ -454,7 +456,7 @@ fn apply(
         Record::Row { id, at, len, time_ms: moved, origin } => {
             let offset = body_at + at as u64;
             if id < replay.next {
-                return Err(file.corrupt("a row id that was given before", offset));
+                return Err(file.corrupt("a row id that was used before", offset));
             }
             let time_ms = moved.unwrap_or(time_ms);
             let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
@@ -488,7 +490,7 @@ fn apply(
         Record::Failure { row, failure } => {
             replay.failures.insert(row, failure);
         }
-        Record::Key(recent) => replay.recent.set(recent),
+        Record::Key(recent) => replay.dedupe_window.set(recent),
         // The checkpoint may be newer than this record, and no longer have the transaction.
         Record::Decide { tx, commit } => {
             replay.transactions.note(tx);

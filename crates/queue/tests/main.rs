@@ -32,6 +32,8 @@ mod lease;
 mod lease_crash;
 #[path = "main/lease_model.rs"]
 mod lease_model;
+#[path = "main/lease_transaction.rs"]
+mod lease_transaction;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/multi_queue_commit.rs"]

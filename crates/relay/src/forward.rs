@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Whether it makes sense to reconnect.
 fn is_gone(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<broker::Error>() {
-        return error.is_gone();
+        return error.is_retryable();
     }
     let Some(error) = error.downcast_ref::<server::Error>() else { return false };
     // 1053: the server is shutting down; 1927: the connection was killed.

@@ -115,7 +115,7 @@ impl Publisher {
 
     pub(crate) fn keep(&mut self) -> Result<()> {
         match &mut self.way {
-            Way::Nats { link, .. } => Ok(link.keep()?),
+            Way::Nats { link, .. } => Ok(link.keep_alive()?),
             Way::Kafka(_) => Ok(()),
         }
     }
@@ -132,7 +132,7 @@ impl Publisher {
     pub(crate) fn duplicates(&self) -> u64 {
         match &self.way {
             Way::Nats { .. } => 0,
-            Way::Kafka(producer) => producer.doubles(),
+            Way::Kafka(producer) => producer.duplicates(),
         }
     }
 

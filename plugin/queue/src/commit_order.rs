@@ -90,7 +90,7 @@ impl Drop for Commit {
     fn drop(&mut self) {
         let mut all = remembered();
         if all.running.contains(&self.number) {
-            let why = "a commit failed inside, and may be known to the server only";
+            let why = "an internal error in a commit that the server may have recorded";
             all.failed.get_or_insert(Error::Failed { why: why.into() });
         }
     }
@@ -141,7 +141,7 @@ fn sync(_answering: &MutexGuard<'_, ()>) -> Result<(), Fault> {
     // A decision that the disk did not take is known to the coordinator only.
     decide_again();
     if is_any() {
-        let why = "the disk has not taken what was decided about a transaction";
+        let why = "the decision about a transaction could not be written";
         return Err(Fault::Other(RQ_DISK, why.to_owned()));
     }
     Ok(result?)

@@ -73,7 +73,7 @@ pub(crate) fn guard_all<'queue>(
         Ok(Ok(code)) => return code,
         Ok(Err(fault)) => fault,
         Err(_) => {
-            let why = "the queue engine failed inside; please report it";
+            let why = "an internal error of the queue engine; please report it";
             // If that panics too, the queues stay as they are.
             catch_unwind(AssertUnwindSafe(|| queues.into_iter().for_each(|queue| queue.fail(why)))).ok();
             Fault::Other(RQ_PANIC, why.to_owned())

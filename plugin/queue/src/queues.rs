@@ -105,7 +105,9 @@ fn readers(list: &[u8]) -> Result<Vec<String>, Fault> {
     };
     let refuse = |why: String| Err(Fault::Other(RQ_FAILED, format!("READERS: {why}")));
     if let Some(name) = names.iter().find(|name| !is_word(name)) {
-        return refuse(format!("'{name}' is no name: letters, digits and _, with commas between the names"));
+        return refuse(format!(
+            "'{name}' is not a reader name: use letters, digits and _, separated by commas"
+        ));
     }
     let mut sorted = names.clone();
     sorted.sort_unstable();
@@ -225,7 +227,7 @@ pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int 
 pub unsafe extern "C" fn rq_rename(
     from: RqSlice,
     to: RqSlice,
-    hold: *const RqCopy,
+    copy: *const RqCopy,
     error: *mut RqError,
 ) -> c_int {
     guard(error, None, || {
@@ -235,12 +237,12 @@ pub unsafe extern "C" fn rq_rename(
         let to = unsafe { path(to) };
         let engine = engine()?;
         if engine.open(from).is_ok_and(|queue| engine.leads_to(&queue, to)) {
-            let why = "the new name is in a DEAD to which DEAD of this table leads: its rows would be tried for ever";
+            let why = "the new name is the DEAD of a table that the DEAD of this table leads to, so that its rows would be retried forever";
             return Err(Fault::Other(RQ_FAILED, why.to_owned()));
         }
         // SAFETY: the caller's handle.
-        let hold = unsafe { hold.as_ref() };
-        let renamed = match hold.and_then(|hold| hold.copy_in(from)) {
+        let copy = unsafe { copy.as_ref() };
+        let renamed = match copy.and_then(|copy| copy.copy_in(from)) {
             Some((queue, copy)) => queue.replaced_by(&copy, || engine.rename(from, to)),
             None => engine.rename(from, to),
         };

@@ -177,7 +177,7 @@ pub unsafe extern "C" fn rq_tx_begin_prepare(
     })
 }
 
-/// The coordinator has committed the transaction, and remembers that until `rq_request_checkpoint` is answered.
+/// The coordinator has committed the transaction and remembers it until `rq_request_checkpoint` is answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_tx_commit_ordered(session: *mut RqSession) {
     guard(std::ptr::null_mut(), None, || {

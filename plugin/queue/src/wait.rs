@@ -50,9 +50,9 @@ pub(crate) fn ended(waited: WaitOutcome) -> (c_int, usize) {
     }
 }
 
-/// Takes rows, or waits for them; owned rows are consumed first. With `within`, that is part of the
-/// transaction where the queue takes part in transactions; `rq_tx_add_taken` then makes the taken rows a part.
-/// `timeout_ms` below 0: for ever. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
+/// Takes rows, or waits for them; owned rows are acknowledged first. With `within` that is part of the
+/// transaction if the queue takes part in transactions; `rq_tx_add_taken` then adds the taken rows. A
+/// `timeout_ms` below 0 is none. `alive` is called from time to time. `outcome` receives `RQ_TAKEN` and so
 /// on, `taken` the index of the target.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_wait(

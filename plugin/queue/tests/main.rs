@@ -6,6 +6,8 @@
 mod case;
 #[path = "main/change.rs"]
 mod change;
+#[path = "main/commit_order.rs"]
+mod commit_order;
 #[path = "../../../examples/crawler/crawl.rs"]
 mod crawl;
 #[path = "main/crawler.rs"]
@@ -36,6 +38,8 @@ mod kill;
 mod kill_mode;
 #[path = "main/lease.rs"]
 mod lease;
+#[path = "main/lease_end.rs"]
+mod lease_end;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/policy.rs"]
@@ -46,8 +50,6 @@ mod priority;
 mod reader;
 #[path = "main/relay.rs"]
 mod relay;
-#[path = "main/remembered.rs"]
-mod remembered;
 #[path = "main/replica.rs"]
 mod replica;
 #[path = "main/server.rs"]

@@ -1,38 +1,37 @@
-//! Where a cluster is.
+//! Kafka cluster URLs.
 
 use std::path::PathBuf;
 
 use crate::Error;
 use crate::address::{decode, host_and_port, login_and_places, shown};
 
-/// The port of Kafka.
+/// The default Kafka port.
 const PORT: u16 = 9092;
 
-/// Servers of a cluster of Kafka, and who connects.
+/// The bootstrap servers of a Kafka cluster and the credentials for it.
 #[derive(Clone)]
 pub struct Address {
-    /// Names or addresses, with ports. One is enough: it knows the others.
+    /// Bootstrap servers, host and port. One is enough to find the others.
     pub servers: Vec<(String, u16)>,
-    /// Whether connections are encrypted.
+    /// Use TLS.
     pub tls: bool,
-    /// User and password, if the cluster asks for them.
+    /// User and password, if any.
     pub login: Option<(String, String)>,
-    /// A file with the certificates of those who may have signed the servers'; none: the public authorities.
+    /// File with trusted CA certificates; none for the public CAs.
     pub trusted: Option<PathBuf>,
 }
 
 impl Address {
-    /// Whether a text names a cluster of Kafka, rightly or not.
+    /// Whether the text has the scheme of a Kafka URL; it may still be invalid.
     pub fn is_meant(text: &str) -> bool {
         ["kafka://", "kafka+tls://"].iter().any(|scheme| text.starts_with(scheme))
     }
 
-    /// Reads `kafka://host`, with `user:password@` before the host, `:port` after it, and more hosts behind
-    /// commas. With `kafka+tls://` connections are encrypted.
+    /// Parses `kafka://[user:password@]host[:port][,host[:port]...]`. `kafka+tls://` requires TLS.
     ///
     /// # Errors
     ///
-    /// It has another form; the text is not repeated.
+    /// The URL is invalid. The text is not repeated, because it may contain a password.
     pub fn parse(text: &str) -> Result<Address, Error> {
         let (tls, rest) = match text.split_once("://") {
             Some(("kafka", rest)) => (false, rest),
@@ -44,7 +43,7 @@ impl Address {
         let login = match login.map(|login| login.split_once(':')) {
             None => None,
             Some(Some((user, password))) => Some((decode(user)?, decode(password)?)),
-            Some(None) => return Err(Error::BadUrl("a login is user:password@")),
+            Some(None) => return Err(Error::BadUrl("credentials must be user:password@")),
         };
         Ok(Address { servers, tls, login, trusted: None })
     }

@@ -6,27 +6,27 @@ use crate::Error;
 use crate::kafka::address::Address;
 use crate::kafka::link::Link;
 use crate::kafka::message::{
-    End, FETCH, Kind, METADATA, Metadata, OFFSETS, Wanted, ask_fetch, ask_metadata, ask_offsets, fetched,
-    meaning, offsets,
+    FETCH, FetchRequest, Kind, METADATA, Metadata, OFFSETS, OffsetAt, error_info, fetch_request, fetched,
+    list_offsets_request, metadata_request, offsets,
 };
 use crate::kafka::record::Record;
 
 /// For how long something is tried again within a call: a partition has another leader by then, as a rule.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RETRY_TIME: Duration = Duration::from_secs(10);
 /// How long to wait before that.
-const AGAIN: Duration = Duration::from_millis(250);
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 const UNKNOWN_TOPIC: i16 = 3;
 const OUT_OF_RANGE: i16 = 1;
 /// What a server gives as the leader of a partition that has none.
 const NO_LEADER: i16 = 5;
 
 /// A host and its port.
-type Place = (String, u16);
+type HostPort = (String, u16);
 
 pub(crate) struct Cluster {
     address: Address,
-    links: Vec<(Place, Link)>,
-    servers: Vec<(i32, Place)>,
+    links: Vec<(HostPort, Link)>,
+    servers: Vec<(i32, HostPort)>,
     /// The topic.
     pub(crate) name: String,
     /// Its id. A topic that is made anew has another one, and counts its records anew.
@@ -36,7 +36,7 @@ pub(crate) struct Cluster {
 }
 
 /// What was fetched of a partition.
-pub(crate) struct Piece {
+pub(crate) struct FetchedPartition {
     pub(crate) partition: i32,
     pub(crate) records: Vec<Record>,
     /// The offset behind what was fetched.
@@ -44,7 +44,7 @@ pub(crate) struct Piece {
     /// Whether nothing more was there.
     pub(crate) is_at_end: bool,
     /// Whether the partition has no such offset.
-    pub(crate) is_outside: bool,
+    pub(crate) is_out_of_range: bool,
 }
 
 impl Cluster {
@@ -62,7 +62,7 @@ impl Cluster {
             id: [0; 16],
             leaders: Vec::new(),
         };
-        cluster.learn()?;
+        cluster.refresh_metadata()?;
         Ok(cluster)
     }
 
@@ -71,8 +71,8 @@ impl Cluster {
     /// # Errors
     ///
     /// No server answers; the topic is not there, or a partition has no leader at present.
-    pub(crate) fn learn(&mut self) -> Result<(), Error> {
-        let asked = ask_metadata(&self.name);
+    pub(crate) fn refresh_metadata(&mut self) -> Result<(), Error> {
+        let asked = metadata_request(&self.name);
         let mut places = self.address.servers.clone();
         for (_, place) in &self.servers {
             if !places.contains(place) {
@@ -82,7 +82,7 @@ impl Cluster {
         let mut failed = None;
         for place in places {
             let learned = self.request(&place, &METADATA, &asked, Duration::ZERO).and_then(|answer| {
-                Metadata::read(&answer).ok_or_else(|| self.odd(&place, "an answer about the cluster"))
+                Metadata::read(&answer).ok_or_else(|| self.malformed(&place, "an answer about the cluster"))
             });
             match learned {
                 Ok(metadata) => return self.take(metadata),
@@ -113,7 +113,13 @@ impl Cluster {
         }
     }
 
-    fn request(&mut self, place: &Place, kind: &Kind, body: &[u8], wait: Duration) -> Result<Vec<u8>, Error> {
+    fn request(
+        &mut self,
+        place: &HostPort,
+        kind: &Kind,
+        body: &[u8],
+        wait: Duration,
+    ) -> Result<Vec<u8>, Error> {
         // One that fails is not put back.
         let mut link = match self.links.iter().position(|(known, _)| known == place) {
             Some(at) => self.links.swap_remove(at).1,
@@ -138,7 +144,7 @@ impl Cluster {
     ) -> Result<T, Error> {
         let place = self.place(server)?;
         let answer = self.request(&place, kind, body, Duration::ZERO)?;
-        read(&answer).ok_or_else(|| self.odd(&place, "an answer that can't be read"))
+        read(&answer).ok_or_else(|| self.malformed(&place, "an answer that can't be read"))
     }
 
     /// Any server that is known.
@@ -146,14 +152,14 @@ impl Cluster {
         self.servers.first().map_or(-1, |(server, _)| *server)
     }
 
-    fn place(&self, server: i32) -> Result<Place, Error> {
+    fn place(&self, server: i32) -> Result<HostPort, Error> {
         match self.servers.iter().find(|(known, _)| *known == server) {
             Some((_, place)) => Ok(place.clone()),
             None => Err(error(NO_LEADER, &format!("server {server} of the cluster"))),
         }
     }
 
-    fn odd(&self, (host, port): &Place, what: &'static str) -> Error {
+    fn malformed(&self, (host, port): &HostPort, what: &'static str) -> Error {
         Error::Protocol { server: self.address.shown(host, *port), protocol: "Kafka", what }
     }
 
@@ -178,8 +184,8 @@ impl Cluster {
     /// # Errors
     ///
     /// The connection is lost, or the server is no leader or refuses.
-    pub(crate) fn offset(&mut self, partition: i32, end: End) -> Result<i64, Error> {
-        let asked = ask_offsets(&self.name, &[partition], end);
+    pub(crate) fn offset(&mut self, partition: i32, end: OffsetAt) -> Result<i64, Error> {
+        let asked = list_offsets_request(&self.name, &[partition], end);
         let found = self.ask(self.leader(partition)?, &OFFSETS, &asked, offsets)?;
         let &[(_, error, offset)] = &found[..] else { return Err(self.nothing(partition)) };
         check(error, &self.part(partition))?;
@@ -201,35 +207,36 @@ impl Cluster {
         from: &[(i32, i64)],
         committed: bool,
         wait: Duration,
-    ) -> Result<Vec<Piece>, Error> {
+    ) -> Result<Vec<FetchedPartition>, Error> {
         let Some(&(first, _)) = from.first() else { return Ok(Vec::new()) };
         let place = self.place(self.leader(first)?)?;
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
-        let asked = ask_fetch(&Wanted { topic: &self.name, from, committed, wait_ms });
+        let asked = fetch_request(&FetchRequest { topic: &self.name, from, committed, wait_ms });
         let answer = self.request(&place, &FETCH, &asked, wait)?;
         let (failed, parts) =
-            fetched(&answer).ok_or_else(|| self.odd(&place, "records that can't be read"))?;
+            fetched(&answer).ok_or_else(|| self.malformed(&place, "records that can't be read"))?;
         check(failed, &format!("the topic {}", self.name))?;
         let mut pieces = Vec::new();
         for part in parts {
             let partition = part.partition;
             let asked = from.iter().find(|(known, _)| *known == partition);
-            let &(_, offset) = asked.ok_or_else(|| self.odd(&place, "a partition that nobody asked for"))?;
-            let is_outside = part.error == OUT_OF_RANGE;
-            if !is_outside {
+            let &(_, offset) =
+                asked.ok_or_else(|| self.malformed(&place, "a partition that nobody asked for"))?;
+            let is_out_of_range = part.error == OUT_OF_RANGE;
+            if !is_out_of_range {
                 check(part.error, &self.part(partition))?;
             }
             let end = if committed { part.stable } else { part.high };
             let (records, next) = part.batches(offset).read().map_err(|why| {
                 let what = format!("{}, from offset {offset} on", self.part(partition));
-                Error::Kafka { what, why: why.to_owned(), passes: false }
+                Error::Kafka { what, why: why.to_owned(), is_transient: false }
             })?;
-            pieces.push(Piece {
+            pieces.push(FetchedPartition {
                 partition,
                 records,
                 next,
                 is_at_end: next >= end || next == offset,
-                is_outside,
+                is_out_of_range,
             });
         }
         Ok(pieces)
@@ -240,7 +247,7 @@ impl Cluster {
     /// # Errors
     ///
     /// Those of [`Cluster::fetch`].
-    pub(crate) fn fetch_one(&mut self, partition: i32, from: i64) -> Result<Piece, Error> {
+    pub(crate) fn fetch_one(&mut self, partition: i32, from: i64) -> Result<FetchedPartition, Error> {
         let pieces = self.fetch(&[(partition, from)], false, Duration::ZERO)?;
         pieces.into_iter().next().ok_or_else(|| self.nothing(partition))
     }
@@ -250,20 +257,20 @@ impl Cluster {
     /// # Errors
     ///
     /// Those of the attempts.
-    pub(crate) fn patiently<T>(
+    pub(crate) fn with_retries<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Cluster) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + RETRY_TIME;
         let mut known = Ok(());
         loop {
             match known.and_then(|()| attempt(self)) {
-                Err(error) if error.is_gone() && Instant::now() < until => {}
+                Err(error) if error.is_retryable() && Instant::now() < until => {}
                 done => return done,
             }
             #[expect(clippy::disallowed_methods, reason = "nothing tells when a cluster has found a leader")]
-            std::thread::sleep(AGAIN);
-            known = self.learn();
+            std::thread::sleep(RETRY_PAUSE);
+            known = self.refresh_metadata();
         }
     }
 }
@@ -278,7 +285,11 @@ pub(crate) fn check(code: i16, what: &str) -> Result<(), Error> {
 }
 
 fn error(code: i16, what: &str) -> Error {
-    let meaning = meaning(code);
-    let name = if meaning.name.is_empty() { format!("error {code}") } else { meaning.name.to_owned() };
-    Error::Kafka { what: what.to_owned(), why: format!("{name}{}", meaning.advice), passes: meaning.passes }
+    let info = error_info(code);
+    let name = if info.name.is_empty() { format!("error {code}") } else { info.name.to_owned() };
+    Error::Kafka {
+        what: what.to_owned(),
+        why: format!("{name}{}", info.advice),
+        is_transient: info.is_transient,
+    }
 }

@@ -1,4 +1,4 @@
-//! A connection to one server of a cluster.
+//! A connection to one broker of the cluster.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::kafka::message::{
 use crate::kafka::scram::{Hash, Scram};
 use crate::kafka::wire::{Reader, Writer};
 use crate::secure::secure;
-use crate::socket::{ANSWER, Socket, connected, is_late};
+use crate::socket::{ANSWER, Socket, connected, is_timeout};
 
-/// The longest answer that is taken: more than what is fetched at once, and room for a large batch.
+/// The largest answer that is accepted: more than one fetch, with room for a large batch.
 const ANSWER_MAX: usize = 256 << 20;
-/// How much of one is read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
-/// The error of a server that does not know a mechanism.
+/// Error code: unsupported SASL mechanism.
 const UNSUPPORTED_MECHANISM: i16 = 33;
 
-/// The ways to log in, the best first.
+/// The SASL mechanisms, the strongest first.
 #[derive(Clone, Copy)]
 enum Mechanism {
     Scram(Hash),
@@ -46,11 +46,12 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The server is not there, is too old, speaks another protocol, or refuses the login.
+    /// The broker can't be reached, has an unsupported version, does not speak Kafka, or refuses the login.
     pub(crate) fn connect(address: &Address, host: &str, port: u16) -> Result<Link, Error> {
         let Some((user, password)) = &address.login else { return Link::open(address, host, port) };
         let mut refused = None;
-        // A server may know a mechanism that the user has no password for. It hangs up after a refusal.
+        // A user may have no credentials for a mechanism that the broker supports. It closes the connection
+        // after a refusal.
         for (name, mechanism) in MECHANISMS {
             let mut link = Link::open(address, host, port)?;
             match link.log_in(name, mechanism, (user, password)) {
@@ -62,7 +63,7 @@ impl Link {
         }
         Err(refused.unwrap_or_else(|| Error::Refused {
             server: address.shown(host, port),
-            why: "it knows none of SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN to log in".to_owned(),
+            why: "it supports none of the SASL mechanisms SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN".to_owned(),
         }))
     }
 
@@ -81,18 +82,18 @@ impl Link {
         };
         let mut link = Link { socket, server, requests: 0 };
         let answer = link.request(&VERSIONS, &[], Duration::ZERO)?;
-        let (_, known) = versions(&answer).ok_or_else(|| link.odd("an answer about versions"))?;
+        let (_, known) = versions(&answer).ok_or_else(|| link.malformed("an answer about versions"))?;
         let knows = |kind: &Kind| {
             known.iter().any(|&[key, low, high]| key == kind.key && (low..=high).contains(&kind.version))
         };
         if !NEEDED.iter().all(knows) {
-            let why = "it is too old, or too new: remora needs what Kafka 2.8 to 4 have in common".to_owned();
+            let why = "unsupported version: Kafka 2.8 to 4 is required".to_owned();
             return Err(Error::Refused { server: link.server, why });
         }
         Ok(link)
     }
 
-    /// Returns whether the server knows this mechanism.
+    /// Authenticates with this mechanism. Returns false if the broker does not support it.
     fn log_in(
         &mut self,
         name: &str,
@@ -102,10 +103,10 @@ impl Link {
         let mut asked = Writer::default();
         asked.text(name);
         let answer = self.request(&HANDSHAKE, &asked.0, Duration::ZERO)?;
-        match mechanisms(&answer).ok_or_else(|| self.odd("an answer about logins"))? {
+        match mechanisms(&answer).ok_or_else(|| self.malformed("an answer about logins"))? {
             (0, _) => {}
             (UNSUPPORTED_MECHANISM, _) => return Ok(false),
-            _ => return Err(self.refused("it takes no login here: leave out user:password@".to_owned())),
+            _ => return Err(self.refused("this listener has no SASL: leave out user:password@".to_owned())),
         }
         match mechanism {
             Mechanism::Plain => self.say(&format!("\0{user}\0{password}")).map(drop)?,
@@ -117,21 +118,23 @@ impl Link {
                 let nonce: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
                 let scram = Scram::begin(hash, (user, password), &nonce);
                 let heard = self.say(&scram.first())?;
-                let proof = scram.prove(&heard).ok_or_else(|| self.odd("a login of another form"))?;
+                let proof = scram.prove(&heard).ok_or_else(|| self.malformed("a login of another form"))?;
                 if self.say(&proof.message)? != proof.answer {
-                    return Err(self.refused("it does not know the password itself".to_owned()));
+                    return Err(
+                        self.refused("the broker could not prove that it knows the password".to_owned())
+                    );
                 }
             }
         }
         Ok(true)
     }
 
-    /// Says something in a login, and returns the answer.
+    /// Sends a SASL message and returns the answer.
     fn say(&mut self, text: &str) -> Result<String, Error> {
         let mut asked = Writer::default();
         asked.bytes(text.as_bytes());
         let answer = self.request(&AUTHENTICATE, &asked.0, Duration::ZERO)?;
-        match authenticated(&answer).ok_or_else(|| self.odd("an answer in a login"))? {
+        match authenticated(&answer).ok_or_else(|| self.malformed("an answer in a login"))? {
             (0, _, heard) => Ok(String::from_utf8_lossy(heard).into_owned()),
             (_, why, _) => Err(self.refused(why)),
         }
@@ -142,16 +145,16 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The connection is lost, and is of no more use.
+    /// The connection is lost and can't be used any more.
     pub(crate) fn request(&mut self, kind: &Kind, body: &[u8], wait: Duration) -> Result<Vec<u8>, Error> {
         self.exchange(kind, body, wait).map_err(|source| Error::Io {
             server: self.server.clone(),
             source: match source.kind() {
                 io::ErrorKind::UnexpectedEof => io::Error::new(
                     io::ErrorKind::UnexpectedEof,
-                    "it hung up; if it always does, it wants another login (user:password@) or TLS (kafka+tls://)",
+                    "the broker closed the connection; check credentials (user:password@) or TLS (kafka+tls://)",
                 ),
-                _ if is_late(&source) => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
+                _ if is_timeout(&source) => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
                 _ => source,
             },
         })
@@ -177,7 +180,7 @@ impl Link {
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         let bad = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
         if length > ANSWER_MAX {
-            return bad("it does not speak the protocol of Kafka; is it a port for TLS (kafka+tls://)?");
+            return bad("not the Kafka protocol; is it a TLS listener (kafka+tls://)?");
         }
         let mut answer = Vec::new();
         while answer.len() < length {
@@ -189,7 +192,7 @@ impl Link {
         let mut reader = Reader(&answer);
         let number = reader.i32();
         if number != Some(self.requests) || (kind.flexible && reader.tags().is_none()) {
-            return bad("it does not speak the protocol of Kafka: an answer to something else");
+            return bad("not the Kafka protocol: an answer to another request");
         }
         let head = answer.len() - reader.0.len();
         answer.drain(..head);
@@ -197,7 +200,7 @@ impl Link {
     }
 
     /// The error for an answer that can't be read.
-    pub(crate) fn odd(&self, what: &'static str) -> Error {
+    pub(crate) fn malformed(&self, what: &'static str) -> Error {
         Error::Protocol { server: self.server.clone(), protocol: "Kafka", what }
     }
 

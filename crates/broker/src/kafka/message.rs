@@ -27,11 +27,11 @@ pub(crate) const COMMITTED: Kind = kind(9, 2);
 pub(crate) const COORDINATOR: Kind = kind(10, 1);
 pub(crate) const HANDSHAKE: Kind = kind(17, 1);
 pub(crate) const AUTHENTICATE: Kind = kind(36, 0);
-pub(crate) const SENDER: Kind = kind(22, 1);
+pub(crate) const INIT_PRODUCER_ID: Kind = kind(22, 1);
 /// The versions that a server knows of each kind.
 pub(crate) const VERSIONS: Kind = kind(18, 0);
 /// Those that a server must know.
-pub(crate) const NEEDED: [Kind; 5] = [PRODUCE, FETCH, OFFSETS, METADATA, SENDER];
+pub(crate) const NEEDED: [Kind; 5] = [PRODUCE, FETCH, OFFSETS, METADATA, INIT_PRODUCER_ID];
 
 /// How much of a partition, and of all, is fetched at once. A larger batch comes whole.
 const FETCHED: i32 = 1 << 20;
@@ -47,7 +47,7 @@ pub(crate) fn versions(answer: &[u8]) -> Option<(i16, Vec<[i16; 3]>)> {
     Some((error, kinds))
 }
 
-pub(crate) fn ask_metadata(topic: &str) -> Vec<u8> {
+pub(crate) fn metadata_request(topic: &str) -> Vec<u8> {
     let mut asked = Writer::default();
     asked.uvarint(2);
     asked.0.extend([0; 16]);
@@ -105,7 +105,7 @@ impl Metadata {
 }
 
 /// Asks for a number by which servers know the batches of a producer.
-pub(crate) fn ask_sender() -> Vec<u8> {
+pub(crate) fn init_producer_id_request() -> Vec<u8> {
     let mut asked = Writer::default();
     // No transactions, and so no time limit for them.
     asked.i16(-1);
@@ -149,13 +149,13 @@ pub(crate) fn produced(answer: &[u8]) -> Option<(i16, i64, String)> {
 
 /// The first or the last offset of a partition.
 #[derive(Clone, Copy)]
-pub(crate) enum End {
-    First = -2,
+pub(crate) enum OffsetAt {
+    Earliest = -2,
     /// The one that the next record will have.
-    Next = -1,
+    Latest = -1,
 }
 
-pub(crate) fn ask_offsets(topic: &str, partitions: &[i32], end: End) -> Vec<u8> {
+pub(crate) fn list_offsets_request(topic: &str, partitions: &[i32], end: OffsetAt) -> Vec<u8> {
     let mut asked = Writer::default();
     asked.i32(-1);
     asked.i8(0);
@@ -180,7 +180,7 @@ pub(crate) fn offsets(answer: &[u8]) -> Option<Vec<(i32, i16, i64)>> {
 }
 
 /// Which records of a topic are asked for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct FetchRequest<'a> {
     pub(crate) topic: &'a str,
     /// Partitions, and the offsets from which on.
     pub(crate) from: &'a [(i32, i64)],
@@ -190,7 +190,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) wait_ms: i32,
 }
 
-pub(crate) fn ask_fetch(wanted: &Wanted<'_>) -> Vec<u8> {
+pub(crate) fn fetch_request(wanted: &FetchRequest<'_>) -> Vec<u8> {
     let mut asked = Writer::default();
     asked.i32(-1);
     asked.i32(wanted.wait_ms);
@@ -255,7 +255,7 @@ pub(crate) fn fetched(answer: &[u8]) -> Option<(i16, Vec<Fetched<'_>>)> {
 }
 
 /// Asks which server knows how far a group has come.
-pub(crate) fn ask_coordinator(group: &str) -> Vec<u8> {
+pub(crate) fn find_coordinator_request(group: &str) -> Vec<u8> {
     let mut asked = Writer::default();
     asked.text(group);
     asked.i8(0);
@@ -270,7 +270,7 @@ pub(crate) fn coordinator(answer: &[u8]) -> Option<(i16, i32)> {
     Some((error, reader.i32()?))
 }
 
-pub(crate) fn ask_committed(group: &str, topic: &str, partitions: &[i32]) -> Vec<u8> {
+pub(crate) fn offset_fetch_request(group: &str, topic: &str, partitions: &[i32]) -> Vec<u8> {
     let mut asked = Writer::default();
     asked.text(group);
     one_topic(&mut asked, topic, partitions.len());
@@ -363,18 +363,18 @@ fn only_topic(reader: &mut Reader<'_>) -> Option<usize> {
 }
 
 /// What can be done about an error.
-pub(crate) struct Meaning {
+pub(crate) struct ErrorInfo {
     /// Its name.
     pub(crate) name: &'static str,
     /// Whether the request may succeed some time later.
-    pub(crate) passes: bool,
+    pub(crate) is_transient: bool,
     /// What to do, or nothing more.
     pub(crate) advice: &'static str,
 }
 
 /// The errors: <https://kafka.apache.org/protocol#protocol_error_codes>.
-pub(crate) fn meaning(error: i16) -> Meaning {
-    let (name, passes, advice) = match error {
+pub(crate) fn error_info(error: i16) -> ErrorInfo {
+    let (name, is_transient, advice) = match error {
         1 => ("OFFSET_OUT_OF_RANGE", false, ""),
         2 => ("CORRUPT_MESSAGE", true, ""),
         3 => ("UNKNOWN_TOPIC_OR_PARTITION", true, ""),
@@ -425,7 +425,7 @@ pub(crate) fn meaning(error: i16) -> Meaning {
         89 => ("THROTTLING_QUOTA_EXCEEDED", true, ""),
         _ => ("", false, ""),
     };
-    Meaning { name, passes, advice }
+    ErrorInfo { name, is_transient, advice }
 }
 
 /// The partition of a key, as the producers of Kafka choose it.

@@ -1,33 +1,35 @@
-//! Records that are sent, each once.
+//! The producer, which sends each row once.
 
 use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::kafka::address::Address;
-use crate::kafka::cluster::{Cluster, Piece, check};
-use crate::kafka::message::{End, PRODUCE, SENDER, ask_sender, partition_of, produce, produced, sender};
-use crate::kafka::record::{Record, Sender, batch};
+use crate::kafka::cluster::{Cluster, FetchedPartition, check};
+use crate::kafka::message::{
+    INIT_PRODUCER_ID, OffsetAt, PRODUCE, init_producer_id_request, partition_of, produce, produced, sender,
+};
+use crate::kafka::record::{ProducerId, Record, batch};
 
-/// How many of the last records of each partition are looked at when a producer begins.
-const LOOKED_AT: i64 = 1000;
-/// How many origins are remembered at least.
-const REMEMBERED: usize = 50_000;
-/// How long replicas may take for a record, in milliseconds: less than a connection waits for an answer.
+/// How many of the last records of each partition a new producer scans.
+const RECORDS_SCANNED: i64 = 1000;
+/// How many origins are remembered, at least.
+const ORIGINS_MIN: usize = 50_000;
+/// Replication timeout in milliseconds: less than the timeout for an answer.
 const REPLICAS_MS: i32 = 8_000;
-/// A server hangs up at a request of more than 100 MiB, unless it is told otherwise; the rest is for what is
-/// around a message.
+/// By default a broker closes the connection on a request of more than 100 MiB; the rest is for what
+/// surrounds the message.
 const REQUEST_MAX: usize = (100 << 20) - 4096;
-/// The server has this batch already: it was sent again.
+/// Error code: the broker already has this batch.
 const DUPLICATE: i16 = 46;
-/// The server knows this sender no longer, or has lost records of it.
-const STRANGER: [i16; 3] = [45, 47, 59];
+/// Error codes: the broker no longer knows this producer, or has lost records of it.
+const PRODUCER_UNKNOWN: [i16; 3] = [45, 47, 59];
 
-/// Sends rows as records to the partitions of a topic, one after the other. Each names its row, and what is
-/// in a partition already is not sent.
+/// Sends rows as records to the partitions of a topic, one at a time. Each record names its row, and a row
+/// that the partition already has is not sent.
 ///
-/// A server drops a batch that it gets twice from one producer, since batches are numbered. Another producer,
-/// such as the same one after a kill, has other numbers. So the producer reads the last records when it
-/// begins, and before each record what others have sent meanwhile.
+/// A broker drops a batch that one producer sends twice, because batches are numbered. A restarted producer
+/// gets a new id and new numbers, so it first scans the last records, and before each record what others have
+/// sent meanwhile.
 pub struct Producer {
     cluster: Cluster,
     id: i64,
@@ -37,20 +39,20 @@ pub struct Producer {
 }
 
 struct Partition {
-    /// The number of the next record of this producer.
+    /// The producer's next sequence number.
     sequence: i32,
-    /// Up to where records were looked at.
-    seen: i64,
+    /// The offset up to which records were scanned.
+    scanned: i64,
 }
 
-/// The rows that are there.
+/// The rows that the topic has.
 #[derive(Default)]
 struct Origins {
     known: BTreeSet<String>,
-    /// Those that came before them. They are forgotten when as many more have come.
+    /// The previous generation, forgotten when the current one is full.
     older: BTreeSet<String>,
-    /// Rows that came a second time.
-    doubles: u64,
+    /// Rows that were found twice.
+    duplicates: u64,
 }
 
 impl Origins {
@@ -60,7 +62,7 @@ impl Origins {
 
     fn add(&mut self, origin: &str) {
         self.known.insert(origin.to_owned());
-        if self.known.len() >= REMEMBERED {
+        if self.known.len() >= ORIGINS_MIN {
             self.older = std::mem::take(&mut self.known);
         }
     }
@@ -68,7 +70,7 @@ impl Origins {
     fn add_all(&mut self, records: &[Record]) {
         for origin in records.iter().filter_map(|record| record.origin.as_deref()) {
             if self.has(origin) {
-                self.doubles += 1;
+                self.duplicates += 1;
             } else {
                 self.add(origin);
             }
@@ -77,61 +79,62 @@ impl Origins {
 }
 
 impl Producer {
-    /// Connects, and looks at the last records of each partition.
+    /// Connects and scans the last records of each partition.
     ///
     /// # Errors
     ///
-    /// No server answers, there is no such topic, or the user may not write to it.
+    /// No broker answers, the topic does not exist, or the user may not write to it.
     pub fn open(address: &Address, topic: &str) -> Result<Producer, Error> {
         let cluster = Cluster::connect(address, topic)?;
         let mut producer =
             Producer { cluster, id: -1, epoch: -1, partitions: Vec::new(), origins: Origins::default() };
-        (producer.id, producer.epoch) = producer.cluster.patiently(|cluster| {
-            let (error, id, epoch) = cluster.ask(cluster.any(), &SENDER, &ask_sender(), sender)?;
+        (producer.id, producer.epoch) = producer.cluster.with_retries(|cluster| {
+            let (error, id, epoch) =
+                cluster.ask(cluster.any(), &INIT_PRODUCER_ID, &init_producer_id_request(), sender)?;
             check(error, "an idempotent producer")?;
             Ok((id, epoch))
         })?;
         for at in 0..producer.cluster.leaders.len() {
             let partition = number(at);
-            let [first, next] = [End::First, End::Next];
-            let begin = producer.cluster.patiently(|cluster| {
-                Ok((cluster.offset(partition, next)? - LOOKED_AT).max(cluster.offset(partition, first)?))
+            let [first, next] = [OffsetAt::Earliest, OffsetAt::Latest];
+            let begin = producer.cluster.with_retries(|cluster| {
+                Ok((cluster.offset(partition, next)? - RECORDS_SCANNED)
+                    .max(cluster.offset(partition, first)?))
             })?;
-            producer.partitions.push(Partition { sequence: 0, seen: begin });
-            producer.look(at)?;
+            producer.partitions.push(Partition { sequence: 0, scanned: begin });
+            producer.scan_new_records(at)?;
         }
         // They were there before.
-        producer.origins.doubles = 0;
+        producer.origins.duplicates = 0;
         Ok(producer)
     }
 
-    /// Sends a row, unless it is there already, and returns when all replicas have it that are in sync. The
-    /// partition is that of the key; without one it is the first.
+    /// Sends a row unless the topic has it, and waits until all in-sync replicas have it. The key selects the
+    /// partition; without one it is the first.
     ///
     /// # Errors
     ///
-    /// The server refuses it, or the connection is lost, and nobody knows whether it arrived.
+    /// The broker refuses it, or the connection is lost and it is unknown whether the record was stored.
     pub fn send(&mut self, origin: &str, key: Option<&[u8]>, body: &[u8], time_ms: i64) -> Result<(), Error> {
         let at = key.map_or(0, |key| partition_of(key, self.partitions.len()));
-        self.look(at)?;
+        self.scan_new_records(at)?;
         if self.origins.has(origin) {
             return Ok(());
         }
         if body.len() + key.map_or(0, <[u8]>::len) > REQUEST_MAX {
-            let why =
-                format!("{} bytes are more than a request may have (socket.request.max.bytes)", body.len());
-            return Err(Error::Kafka { what: self.cluster.part(number(at)), why, passes: false });
+            let why = format!("{} bytes exceed the request limit (socket.request.max.bytes)", body.len());
+            return Err(Error::Kafka { what: self.cluster.part(number(at)), why, is_transient: false });
         }
-        let sender = Sender { id: self.id, epoch: self.epoch, sequence: self.partitions[at].sequence };
+        let sender = ProducerId { id: self.id, epoch: self.epoch, sequence: self.partitions[at].sequence };
         let batch = batch(sender, time_ms, origin, [key, Some(body)]);
         let asked = produce(&self.cluster.name, number(at), REPLICAS_MS, &batch);
         // Sent again with the same number, it is dropped if it is there.
-        let sent = self.cluster.patiently(|cluster| {
+        let sent = self.cluster.with_retries(|cluster| {
             let (error, offset, why) =
                 cluster.ask(cluster.leader(number(at))?, &PRODUCE, &asked, produced)?;
             match error {
                 DUPLICATE => Ok(Some(-1)),
-                error if STRANGER.contains(&error) => Ok(None),
+                error if PRODUCER_UNKNOWN.contains(&error) => Ok(None),
                 error => {
                     let why = if why.is_empty() { why } else { format!(" ({why})") };
                     let what =
@@ -141,54 +144,57 @@ impl Producer {
             }
         })?;
         let Some(offset) = sent else {
-            let why = "it no longer knows this producer".to_owned();
-            return Err(Error::Kafka { what: self.cluster.part(number(at)), why, passes: true });
+            let why = "the broker no longer knows this producer".to_owned();
+            return Err(Error::Kafka { what: self.cluster.part(number(at)), why, is_transient: true });
         };
         let partition = &mut self.partitions[at];
         partition.sequence = partition.sequence.wrapping_add(1) & i32::MAX;
         // Else the next look finds what came before it, and then this one.
-        if offset == partition.seen {
-            partition.seen += 1;
+        if offset == partition.scanned {
+            partition.scanned += 1;
             self.origins.add(origin);
         }
         Ok(())
     }
 
-    /// Reads what has come to a partition since it was looked at.
-    fn look(&mut self, at: usize) -> Result<(), Error> {
+    /// Scans the records that were added to a partition since the last scan.
+    fn scan_new_records(&mut self, at: usize) -> Result<(), Error> {
         loop {
-            let seen = self.partitions[at].seen;
-            let piece = self.cluster.patiently(|cluster| cluster.fetch_one(number(at), seen))?;
-            let Piece { records, next, is_at_end, is_outside, .. } = piece;
+            let scanned = self.partitions[at].scanned;
+            let fetched = self.cluster.with_retries(|cluster| cluster.fetch_one(number(at), scanned))?;
+            let FetchedPartition { records, next, is_at_end, is_out_of_range, .. } = fetched;
             let partition = &mut self.partitions[at];
-            if is_outside {
+            if is_out_of_range {
                 // The oldest records are gone, as in a topic that keeps little, or the newest.
-                let first = self.cluster.offset(number(at), End::First)?;
-                partition.seen =
-                    if first > seen { first } else { self.cluster.offset(number(at), End::Next)? };
+                let first = self.cluster.offset(number(at), OffsetAt::Earliest)?;
+                partition.scanned = if first > scanned {
+                    first
+                } else {
+                    self.cluster.offset(number(at), OffsetAt::Latest)?
+                };
                 continue;
             }
             self.origins.add_all(&records);
-            partition.seen = next;
+            partition.scanned = next;
             if is_at_end {
                 return Ok(());
             }
         }
     }
 
-    /// Looks at all partitions once more, so that [`Producer::doubles`] knows what came last.
+    /// Scans all partitions once more, so that [`Producer::duplicates`] is complete.
     ///
     /// # Errors
     ///
     /// The connection is lost.
     pub fn finish(&mut self) -> Result<(), Error> {
-        (0..self.partitions.len()).try_for_each(|at| self.look(at))
+        (0..self.partitions.len()).try_for_each(|at| self.scan_new_records(at))
     }
 
-    /// How many rows came twice since it began, although each was looked for: its first copy was under way
-    /// when its forwarder was killed.
-    pub fn doubles(&self) -> u64 {
-        self.origins.doubles
+    /// How many rows were stored twice since it began although each was looked for: the first copy was in
+    /// flight when its forwarder was killed.
+    pub fn duplicates(&self) -> u64 {
+        self.origins.duplicates
     }
 }
 
@@ -199,7 +205,7 @@ fn number(at: usize) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Origins, REMEMBERED};
+    use super::{ORIGINS_MIN, Origins};
     use crate::kafka::record::Record;
 
     #[test]
@@ -207,15 +213,15 @@ mod tests {
         let record = |origin: Option<&str>| Record { origin: origin.map(str::to_owned), ..Record::default() };
         let mut origins = Origins::default();
         origins.add_all(&[record(Some("a:1")), record(None), record(None), record(Some("a:2"))]);
-        assert_eq!(origins.doubles, 0);
+        assert_eq!(origins.duplicates, 0);
         origins.add_all(&[record(Some("a:1"))]);
-        assert_eq!((origins.doubles, origins.known.len()), (1, 2));
-        for number in 3..2 * REMEMBERED {
+        assert_eq!((origins.duplicates, origins.known.len()), (1, 2));
+        for number in 3..2 * ORIGINS_MIN {
             origins.add(&format!("a:{number}"));
             assert!(origins.has("a:2") && origins.has(&format!("a:{number}")));
         }
         origins.add("b:1");
         assert!(!origins.has("a:2") && origins.has("b:1"));
-        assert_eq!(origins.older.len(), REMEMBERED);
+        assert_eq!(origins.older.len(), ORIGINS_MIN);
     }
 }

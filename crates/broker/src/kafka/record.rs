@@ -35,7 +35,7 @@ pub struct Record {
 
 /// Who sends a batch, so that the server drops one that it has already.
 #[derive(Clone, Copy)]
-pub(crate) struct Sender {
+pub(crate) struct ProducerId {
     pub(crate) id: i64,
     pub(crate) epoch: i16,
     /// The number of the record among those that this one sends to the partition.
@@ -43,7 +43,12 @@ pub(crate) struct Sender {
 }
 
 /// A batch with one record. `time_ms` is since 1970.
-pub(crate) fn batch(sender: Sender, time_ms: i64, origin: &str, [key, body]: [Option<&[u8]>; 2]) -> Vec<u8> {
+pub(crate) fn batch(
+    sender: ProducerId,
+    time_ms: i64,
+    origin: &str,
+    [key, body]: [Option<&[u8]>; 2],
+) -> Vec<u8> {
     let mut record = Writer::default();
     record.i8(0);
     record.varint(0);
@@ -282,7 +287,7 @@ fn record(base: i64, bytes: &[u8]) -> Option<Record> {
 mod tests {
     use std::io::Write;
 
-    use super::{Aborted, Batches, Record, Sender, batch, sealed, sum};
+    use super::{Aborted, Batches, ProducerId, Record, batch, sealed, sum};
     use crate::kafka::wire::Writer;
 
     fn read(from: i64, bytes: &[u8], aborted: Aborted) -> Result<(Vec<i64>, i64), &'static str> {
@@ -329,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_is_written_is_read() {
-        let sender = Sender { id: 7, epoch: 1, sequence: 9 };
+        let sender = ProducerId { id: 7, epoch: 1, sequence: 9 };
         let bytes = batch(sender, 1_795_643_050_000, "abc:1", [Some(b"k"), Some(b"{}")]);
         let batches = Batches { partition: 3, from: 0, bytes: &bytes, aborted: Vec::new() };
         let record =

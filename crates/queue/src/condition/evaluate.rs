@@ -32,7 +32,7 @@ pub(crate) enum Operation {
 
 /// What `IS` asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Is {
+pub(crate) enum IsOperand {
     Null,
     True,
     False,
@@ -49,7 +49,7 @@ pub(crate) enum Node {
     Negate(Box<Node>),
     Invert(Box<Node>),
     /// `(what, negated, operand)`.
-    Is(Is, bool, Box<Node>),
+    Is(IsOperand, bool, Box<Node>),
     /// A column and an encoded literal.
     SameText {
         column: usize,
@@ -90,9 +90,11 @@ impl Node {
             Node::Not(node) => node.truth(row, collate).map(|truth| Number::from(!truth)),
             Node::Negate(node) => node.number(row, collate)?.negated(),
             Node::Invert(node) => Some(Number::from(i128::from(!node.number(row, collate)?.bits()?))),
-            Node::Is(Is::Null, contrary, node) => Some(Number::from(node.is_null(row, collate) != *contrary)),
+            Node::Is(IsOperand::Null, contrary, node) => {
+                Some(Number::from(node.is_null(row, collate) != *contrary))
+            }
             Node::Is(what, contrary, node) => {
-                let is = node.truth(row, collate) == Some(*what == Is::True);
+                let is = node.truth(row, collate) == Some(*what == IsOperand::True);
                 Some(Number::from(is != *contrary))
             }
             Node::SameText { column, collation, literal } => match row.get(*column) {

@@ -4,7 +4,7 @@ mod range;
 
 use std::collections::BTreeSet;
 
-use super::evaluate::{Is, Node, Operation};
+use super::evaluate::{IsOperand, Node, Operation};
 use super::lexer::{Token, next};
 use super::schema::{FAILED, Kind, Schema, WHY};
 use super::time::{Shape, literal};
@@ -20,11 +20,11 @@ const OPERATIONS_MAX: usize = 200;
 const UTF8: u32 = 45;
 
 /// A mistake: its byte offset, and what is wrong.
-type Wrong = (usize, String);
+type SyntaxError = (usize, String);
 
 /// A part of a condition whose type is not settled yet.
 #[derive(Clone)]
-enum Part {
+enum Operand {
     Number(Node),
     /// A string literal and its byte offset.
     Literal(String, usize),
@@ -48,12 +48,12 @@ struct Parser<'text> {
     end: usize,
     depth: usize,
     operations: usize,
-    asks: Asks,
+    used: Inputs,
 }
 
-/// What a condition asks of a row.
+/// The inputs of a condition.
 #[derive(Debug, Default)]
-pub(crate) struct Asks {
+pub(crate) struct Inputs {
     /// The numbers of the columns that it names.
     pub(crate) columns: BTreeSet<usize>,
     /// Whether it asks for the tries of a row.
@@ -61,16 +61,20 @@ pub(crate) struct Asks {
 }
 
 /// Reads a whole condition. Also returns what it asks of a row.
-pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Result<(Node, Asks), Wrong> {
+pub(crate) fn parse(
+    text: &str,
+    schema: &Schema,
+    collate: &dyn Collate,
+) -> Result<(Node, Inputs), SyntaxError> {
     let (token, start, end) = next(text, 0)?;
-    let asks = Asks::default();
-    let mut parser = Parser { text, schema, collate, token, start, end, depth: 0, operations: 0, asks };
+    let used = Inputs::default();
+    let mut parser = Parser { text, schema, collate, token, start, end, depth: 0, operations: 0, used };
     let (at, part) = (parser.start, parser.expression(0)?);
     let root = parser.number(part, at)?;
     if parser.token != Token::End {
         return Err(parser.unexpected());
     }
-    Ok((root.folded(collate), parser.asks))
+    Ok((root.folded(collate), parser.used))
 }
 
 /// The binary operators of each level, loosest first. NOT and the comparisons have levels in between.
@@ -110,13 +114,13 @@ fn operator(level: usize, token: &Token) -> Option<Operation> {
 }
 
 impl Parser<'_> {
-    fn advance(&mut self) -> Result<Token, Wrong> {
+    fn advance(&mut self) -> Result<Token, SyntaxError> {
         let (token, start, end) = next(self.text, self.end)?;
         (self.start, self.end) = (start, end);
         Ok(std::mem::replace(&mut self.token, token))
     }
 
-    fn unexpected(&self) -> Wrong {
+    fn unexpected(&self) -> SyntaxError {
         let what = match &self.token {
             Token::End => "something is missing".to_owned(),
             _ => format!("unexpected {}", self.text.get(self.start..self.end).unwrap_or_default()),
@@ -128,7 +132,7 @@ impl Parser<'_> {
         matches!(&self.token, Token::Word(written) if written.eq_ignore_ascii_case(word))
     }
 
-    fn take_word(&mut self, word: &str) -> Result<bool, Wrong> {
+    fn take_word(&mut self, word: &str) -> Result<bool, SyntaxError> {
         let is = self.is_word(word);
         if is {
             self.advance()?;
@@ -136,7 +140,7 @@ impl Parser<'_> {
         Ok(is)
     }
 
-    fn expect(&mut self, sign: &'static str) -> Result<(), Wrong> {
+    fn expect(&mut self, sign: &'static str) -> Result<(), SyntaxError> {
         if self.token != Token::Sign(sign) {
             return Err(self.unexpected());
         }
@@ -144,7 +148,10 @@ impl Parser<'_> {
     }
 
     /// Parses something one level deeper, and refuses what is too deep.
-    fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
+    fn nested<T>(
+        &mut self,
+        inside: impl FnOnce(&mut Self) -> Result<T, SyntaxError>,
+    ) -> Result<T, SyntaxError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err((self.start, format!("more than {DEPTH_MAX} levels")));
@@ -154,7 +161,7 @@ impl Parser<'_> {
         result
     }
 
-    fn count(&mut self) -> Result<(), Wrong> {
+    fn count(&mut self) -> Result<(), SyntaxError> {
         self.operations += 1;
         if self.operations > OPERATIONS_MAX {
             return Err((self.start, format!("more than {OPERATIONS_MAX} operations")));
@@ -163,11 +170,11 @@ impl Parser<'_> {
     }
 
     /// Parses operands that are joined by operators of this level or tighter ones.
-    fn expression(&mut self, loosest: usize) -> Result<Part, Wrong> {
+    fn expression(&mut self, loosest: usize) -> Result<Operand, SyntaxError> {
         self.nested(|parser| parser.joined(loosest))
     }
 
-    fn joined(&mut self, loosest: usize) -> Result<Part, Wrong> {
+    fn joined(&mut self, loosest: usize) -> Result<Operand, SyntaxError> {
         let mut at = self.start;
         let mut left = if loosest <= NOT_LEVEL && self.is_word("not") {
             self.count()?;
@@ -175,7 +182,7 @@ impl Parser<'_> {
             let inside_at = self.start;
             // NOT applies once: what follows it is a comparison.
             let inside = self.expression(COMPARISON_LEVEL)?;
-            Part::Number(Node::Not(Box::new(self.number(inside, inside_at)?)))
+            Operand::Number(Node::Not(Box::new(self.number(inside, inside_at)?)))
         } else {
             self.unary()?
         };
@@ -202,31 +209,33 @@ impl Parser<'_> {
                 let (one, two) = (self.number(left, at)?, self.number(right, right_at)?);
                 Node::Binary(operation, Box::new(one), Box::new(two)).folded(self.collate)
             };
-            left = Part::Number(node);
+            left = Operand::Number(node);
             at = right_at;
         }
     }
 
-    fn is(&mut self, left: Part, at: usize) -> Result<Part, Wrong> {
+    fn is(&mut self, left: Operand, at: usize) -> Result<Operand, SyntaxError> {
         self.count()?;
         let contrary = self.take_word("not")?;
         let what = if self.take_word("null")? {
-            Is::Null
+            IsOperand::Null
         } else if self.take_word("true")? {
-            Is::True
+            IsOperand::True
         } else if self.take_word("false")? {
-            Is::False
+            IsOperand::False
         } else {
             return Err(self.unexpected());
         };
         let node = match left {
-            Part::Text(column, _) | Part::Opaque(column) if what == Is::Null => Node::Column(column),
+            Operand::Text(column, _) | Operand::Opaque(column) if what == IsOperand::Null => {
+                Node::Column(column)
+            }
             other => self.number(other, at)?,
         };
-        Ok(Part::Number(Node::Is(what, contrary, Box::new(node))))
+        Ok(Operand::Number(Node::Is(what, contrary, Box::new(node))))
     }
 
-    fn unary(&mut self) -> Result<Part, Wrong> {
+    fn unary(&mut self) -> Result<Operand, SyntaxError> {
         let sign = match self.token {
             Token::Sign(sign @ ("-" | "~" | "!")) => sign,
             _ => return self.atom(),
@@ -241,19 +250,19 @@ impl Parser<'_> {
             "~" => Node::Invert(inside),
             _ => Node::Not(inside),
         };
-        Ok(Part::Number(node.folded(self.collate)))
+        Ok(Operand::Number(node.folded(self.collate)))
     }
 
-    fn atom(&mut self) -> Result<Part, Wrong> {
+    fn atom(&mut self) -> Result<Operand, SyntaxError> {
         let at = self.start;
         match self.token.clone() {
             Token::Number(digits) => {
                 self.advance()?;
-                Ok(Part::Number(Node::Number(digits.into())))
+                Ok(Operand::Number(Node::Number(digits.into())))
             }
             Token::Text(text) => {
                 self.advance()?;
-                Ok(Part::Literal(text, at))
+                Ok(Operand::Literal(text, at))
             }
             Token::Quoted(name) => {
                 self.advance()?;
@@ -266,23 +275,23 @@ impl Parser<'_> {
                 Ok(inside)
             }
             Token::Word(word) => match word.to_ascii_lowercase().as_str() {
-                "null" => self.advance().map(|_| Part::Number(Node::Null)),
-                "true" => self.advance().map(|_| Part::Number(Node::Number(true.into()))),
-                "false" => self.advance().map(|_| Part::Number(Node::Number(false.into()))),
+                "null" => self.advance().map(|_| Operand::Number(Node::Null)),
+                "true" => self.advance().map(|_| Operand::Number(Node::Number(true.into()))),
+                "false" => self.advance().map(|_| Operand::Number(Node::Number(false.into()))),
                 "pow" => {
                     self.advance()?;
                     self.power()
                 }
                 name @ ("failed" | "why") if self.calls() => {
                     let what = if name == "failed" {
-                        Part::Number(Node::Column(FAILED))
+                        Operand::Number(Node::Column(FAILED))
                     } else {
-                        Part::Text(WHY, UTF8)
+                        Operand::Text(WHY, UTF8)
                     };
                     self.advance()?;
                     self.expect("(")?;
                     self.expect(")")?;
-                    self.asks.tries = true;
+                    self.used.tries = true;
                     Ok(what)
                 }
                 "or" | "xor" | "and" | "not" | "is" | "div" | "mod" | "in" | "between" | "like"
@@ -301,7 +310,7 @@ impl Parser<'_> {
         matches!(next(self.text, self.end), Ok((Token::Sign("("), ..)))
     }
 
-    fn power(&mut self) -> Result<Part, Wrong> {
+    fn power(&mut self) -> Result<Operand, SyntaxError> {
         self.count()?;
         self.expect("(")?;
         let at = self.start;
@@ -313,38 +322,38 @@ impl Parser<'_> {
         let exponent = self.number(exponent, at)?;
         self.expect(")")?;
         let node = Node::Binary(Operation::Power, Box::new(base), Box::new(exponent));
-        Ok(Part::Number(node.folded(self.collate)))
+        Ok(Operand::Number(node.folded(self.collate)))
     }
 
-    fn column(&mut self, name: &str, at: usize) -> Result<Part, Wrong> {
+    fn column(&mut self, name: &str, at: usize) -> Result<Operand, SyntaxError> {
         let same = |column: &Column| column.name.to_lowercase() == name.to_lowercase();
         let Some(number) = self.schema.columns.iter().position(same) else {
             return Err((at, format!("there is no column {name}")));
         };
-        self.asks.columns.insert(number);
+        self.used.columns.insert(number);
         Ok(match self.schema.columns[number].kind {
-            Kind::Text(collation) => Part::Text(number, collation),
-            Kind::Date => Part::Time(number, Shape::Date),
-            Kind::Time(_) => Part::Time(number, Shape::Time),
-            Kind::DateTime(_) => Part::Time(number, Shape::DateTime),
-            Kind::Timestamp(_) => Part::Time(number, Shape::Timestamp),
-            Kind::Enum(collation) => Part::Enum(number, collation),
-            Kind::Opaque => Part::Opaque(number),
-            Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Year => Part::Number(Node::Column(number)),
+            Kind::Text(collation) => Operand::Text(number, collation),
+            Kind::Date => Operand::Time(number, Shape::Date),
+            Kind::Time(_) => Operand::Time(number, Shape::Time),
+            Kind::DateTime(_) => Operand::Time(number, Shape::DateTime),
+            Kind::Timestamp(_) => Operand::Time(number, Shape::Timestamp),
+            Kind::Enum(collation) => Operand::Enum(number, collation),
+            Kind::Opaque => Operand::Opaque(number),
+            Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Year => Operand::Number(Node::Column(number)),
         })
     }
 
     /// A part that must be a number.
-    fn number(&self, part: Part, at: usize) -> Result<Node, Wrong> {
+    fn number(&self, part: Operand, at: usize) -> Result<Node, SyntaxError> {
         let named = |column: usize| self.schema.columns.get(column).map_or("why()", |column| &column.name);
         match part {
-            Part::Number(node) => Ok(node),
-            Part::Time(column, _) | Part::Enum(column, _) => Ok(Node::Column(column)),
-            Part::Literal(_, at) => Err((at, "a string where a number is needed".to_owned())),
-            Part::Text(column, _) => {
+            Operand::Number(node) => Ok(node),
+            Operand::Time(column, _) | Operand::Enum(column, _) => Ok(Node::Column(column)),
+            Operand::Literal(_, at) => Err((at, "a string where a number is needed".to_owned())),
+            Operand::Text(column, _) => {
                 Err((at, format!("{} is a string: compare it with one by =, !=, IN or LIKE", named(column))))
             }
-            Part::Opaque(column) => {
+            Operand::Opaque(column) => {
                 Err((at, format!("{} has a type that can only be asked for NULL", named(column))))
             }
         }
@@ -353,40 +362,40 @@ impl Parser<'_> {
     fn comparison(
         &self,
         operation: Operation,
-        (left, left_at): (Part, usize),
-        (right, right_at): (Part, usize),
-    ) -> Result<Node, Wrong> {
+        (left, left_at): (Operand, usize),
+        (right, right_at): (Operand, usize),
+    ) -> Result<Node, SyntaxError> {
         let same = match (left, right) {
-            (Part::Text(column, collation), Part::Literal(text, _))
-            | (Part::Literal(text, _), Part::Text(column, collation)) => {
+            (Operand::Text(column, collation), Operand::Literal(text, _))
+            | (Operand::Literal(text, _), Operand::Text(column, collation)) => {
                 match self.collate.encode(collation, &text) {
                     Some(literal) => Node::SameText { column, collation, literal },
                     None => Node::NeverSame(column),
                 }
             }
-            (Part::Enum(column, collation), Part::Literal(text, _))
-            | (Part::Literal(text, _), Part::Enum(column, collation)) => {
+            (Operand::Enum(column, collation), Operand::Literal(text, _))
+            | (Operand::Literal(text, _), Operand::Enum(column, collation)) => {
                 let literal = self.collate.encode(collation, &text);
                 let is = |member: &[u8]| {
                     literal.as_ref().is_some_and(|literal| self.collate.equal(collation, member, literal))
                 };
                 self.members(column, is)
             }
-            (Part::Text(one, collation), Part::Text(two, other)) => {
+            (Operand::Text(one, collation), Operand::Text(two, other)) => {
                 if collation != other {
                     return Err((right_at, "two strings of different collations".to_owned()));
                 }
                 Node::SameColumns { one, two, collation }
             }
-            (Part::Time(column, shape), Part::Literal(text, at)) => {
+            (Operand::Time(column, shape), Operand::Literal(text, at)) => {
                 let two = self.time(&text, shape, at)?;
                 return Ok(Node::Binary(operation, Box::new(Node::Column(column)), Box::new(two)));
             }
-            (Part::Literal(text, at), Part::Time(column, shape)) => {
+            (Operand::Literal(text, at), Operand::Time(column, shape)) => {
                 let one = self.time(&text, shape, at)?;
                 return Ok(Node::Binary(operation, Box::new(one), Box::new(Node::Column(column))));
             }
-            (Part::Time(_, one), Part::Time(_, two)) if one != two => {
+            (Operand::Time(_, one), Operand::Time(_, two)) if one != two => {
                 return Err((right_at, "two times of different types".to_owned()));
             }
             (left, right) => {
@@ -399,13 +408,13 @@ impl Parser<'_> {
             Operation::Unequal => Ok(Node::Not(Box::new(same))),
             // A literal is never NULL, so a NULL value differs from it.
             Operation::SameOrNull if !matches!(same, Node::SameColumns { .. }) => {
-                Ok(Node::Is(Is::True, false, Box::new(same)))
+                Ok(Node::Is(IsOperand::True, false, Box::new(same)))
             }
             _ => Err((left_at, "strings can only be compared by =, !=, IN and LIKE".to_owned())),
         }
     }
 
-    fn time(&self, text: &str, shape: Shape, at: usize) -> Result<Node, Wrong> {
+    fn time(&self, text: &str, shape: Shape, at: usize) -> Result<Node, SyntaxError> {
         let wanted = match shape {
             Shape::Date => "YYYY-MM-DD",
             Shape::Time => "hh:mm:ss",

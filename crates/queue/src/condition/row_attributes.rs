@@ -1,4 +1,4 @@
-//! What a row says of the time and the order in which it is given.
+//! Due time, priority, message group and deduplication key of a row.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::Error;
 use crate::format::checkpoint::Definition;
 use crate::format::order::Order;
 
-/// What a row says of the time and the order in which it is given.
+/// Due time, priority, message group and deduplication key of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RowAttributes {
-    /// When it may be given, milliseconds since 1970, if that is later; else 0.
+    /// The due time in milliseconds since 1970 if it is in the future; else 0.
     pub(crate) due_ms: u64,
-    /// Those with the lowest number come first; 0 in a queue without priorities.
+    /// The lowest is delivered first; 0 in a queue without priorities.
     pub(crate) priority: i64,
-    /// In which line it stands: those of the same key have the same one. 0: in none.
+    /// The message group, a hash of its key; 0 for none.
     pub(crate) group: u64,
-    /// The hash of the key by which rows are left out; 0: it has none.
+    /// The hash of the deduplication key; 0 for none.
     pub(crate) key: u128,
 }
 
-/// Reads from the rows of a queue when and in which order they are given.
+/// Reads the attributes from the rows of a queue.
 #[derive(Debug)]
 pub(crate) struct AttributeReader {
     schema: Arc<Schema>,

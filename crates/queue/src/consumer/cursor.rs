@@ -1,4 +1,4 @@
-//! Walks over the rows of a queue.
+//! Cursors over the rows of a queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::store::file::{ByteRange, SegmentReader};
 /// Rows that a cursor locates at once.
 const CURSOR_ROWS: usize = 128;
 
-/// A walk over the rows that a session sees. It leaves out rows that arrive later, and may show rows that go
+/// A cursor over rows. It skips rows that arrive later, and may still return rows that are removed
 /// meanwhile.
 pub struct Cursor {
     queue: Arc<Queue>,
@@ -63,13 +63,13 @@ impl Cursor {
         Cursor::new(queue, epoch, first, end, visibility)
     }
 
-    /// A walk over the rows from this one on, including owned ones.
+    /// A cursor from this row on, including owned rows.
     #[must_use]
     pub fn starting_at(queue: &Arc<Queue>, first: RowId) -> Cursor {
         Cursor::of_now(queue, first, Visibility::Live)
     }
 
-    /// A walk over the rows that nobody owns, also those that are due later.
+    /// A cursor over the rows without an owner, including scheduled ones.
     #[must_use]
     pub fn of_unowned(queue: &Arc<Queue>) -> Cursor {
         Cursor::of_now(queue, RowId(0), Visibility::Unowned)
@@ -94,7 +94,7 @@ impl Cursor {
         Cursor { leased: true, ..self }
     }
 
-    /// A walk over the rows that were ended and are kept.
+    /// A cursor over acknowledged rows that are kept.
     #[must_use]
     pub fn of_kept(queue: &Arc<Queue>) -> Cursor {
         Cursor::of_now(queue, RowId(0), Visibility::Kept)
@@ -105,13 +105,13 @@ impl Cursor {
         Cursor::new(queue, epoch, RowId(0), end, Visibility::All(kept))
     }
 
-    /// The queue it walks over.
+    /// Its queue.
     #[must_use]
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// The row before which it ends: the id that the next row had when the walk began.
+    /// The end: the next row id when the cursor was opened.
     #[must_use]
     pub fn end(&self) -> RowId {
         self.end
@@ -137,13 +137,13 @@ impl Cursor {
         policy.shows_delivery_info || self.leased && policy.is_set()
     }
 
-    /// What is known of the last row besides, if the queue's policy says that it is shown.
+    /// Delivery information of the last row, if the queue's policy shows it.
     #[must_use]
     pub fn delivery_info(&self) -> &DeliveryInfo {
         &self.info
     }
 
-    /// Reads a row of the queue, wherever the walk is.
+    /// Reads a row by its id, whatever the position of the cursor.
     ///
     /// # Errors
     /// Those of [`Queue::read`].

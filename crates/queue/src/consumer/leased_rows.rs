@@ -1,4 +1,4 @@
-//! Leases: rows that a session takes for whoever has their tokens, and what is done with tokens.
+//! Leasing rows through a session, and acknowledging them by token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
 use crate::sync::MutexGuard;
 
-/// Rows that were leased together.
+/// Rows that were leased by one call.
 pub struct LeasedRows {
     queue: Arc<Queue>,
     epoch: u64,

@@ -1,4 +1,4 @@
-//! The rows that a session owns, even after their queue was replaced.
+//! The rows that a session owns, also after ALTER TABLE has replaced their queue.
 
 use std::sync::Arc;
 
@@ -79,8 +79,8 @@ impl OwnedRows {
         })
     }
 
-    /// Has `give_back` take the rows from their owner, in the queue in which they are now, and offers those that
-    /// it returns.
+    /// Has `give_back` take the rows from their owner, in the queue in which they are now, and offers those
+    /// that it returns.
     fn give_back_with(
         mut self,
         give_back: impl FnOnce(&Queue, &mut State, &[RowId]) -> Result<Vec<RowId>, Error>,

@@ -1,4 +1,4 @@
-//! A connection as the queues see it: which rows it owns, sees, ends and gives back.
+//! A consumer session: the rows that it owns, sees, acknowledges and returns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::{Counters, Error};
 pub struct Interrupter(Arc<Notifier>);
 
 impl Interrupter {
-    /// Ends the current wait, if there is one. A wait that begins later is not affected: the caller must
-    /// first make `alive` return false.
+    /// Interrupts the current wait, if any. Later waits are not affected: the caller must first make
+    /// `alive` return false.
     pub fn interrupt(&self) {
         self.0.notify(None, Notification::Interrupted);
     }
 }
 
-/// A connection.
+/// A consumer session, one per connection.
 pub struct Session {
     pub(super) owner: OwnerId,
     pub(super) notifier: Arc<Notifier>,
@@ -40,7 +40,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A connection that owns nothing. Two connections must not have the same number at the same time.
+    /// A new session. Two sessions must not have the same owner number at the same time.
     #[must_use]
     pub fn new(owner: OwnerId) -> Session {
         Session {
@@ -52,20 +52,20 @@ impl Session {
         }
     }
 
-    /// Interrupts this session's waits.
+    /// A handle that interrupts this session's waits from another thread.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         Interrupter(self.notifier.clone())
     }
 
-    /// Whether the session sees only its own rows: from a wait that was not interrupted until it ends or
-    /// aborts.
+    /// Whether the session is in owner mode, in which it sees only its own rows: from a wait that was not
+    /// interrupted until the rows are acknowledged or returned.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         self.owner_mode
     }
 
-    /// The rows that the session owns, and the queue they are in.
+    /// The owned rows and their queue.
     #[must_use]
     pub fn owned_rows(&mut self) -> Option<(&Arc<Queue>, &[RowId])> {
         if let Some(moved) = self.owned.as_ref().and_then(OwnedRows::moved) {
@@ -74,7 +74,7 @@ impl Session {
         self.owned.as_ref().map(|owned| (&owned.queue, owned.rows.as_slice()))
     }
 
-    /// Ends the owned rows: they are gone. It is no error to own nothing.
+    /// Acknowledges the owned rows. It is no error to own nothing.
     ///
     /// # Errors
     /// Those of [`Queue::publish`]; the session then still owns the rows, unless their queue is out of
@@ -93,7 +93,7 @@ impl Session {
         }
     }
 
-    /// Like [`Queue::publish`], for a statement that may still fail: nobody sees or takes the rows until
+    /// Like [`Queue::publish`], for a statement that may still fail: the rows stay hidden until
     /// [`Session::end_statement`]. After a crash they are in the queue.
     ///
     /// # Errors
@@ -123,8 +123,8 @@ impl Session {
         !self.statement_rows.is_empty()
     }
 
-    /// Offers the rows from [`Session::publish_in_statement`], or removes them. Returns how many were left out
-    /// because they are doubles.
+    /// Offers the rows from [`Session::publish_in_statement`], or removes them. Returns how many were left
+    /// out because they are doubles.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is
@@ -191,7 +191,7 @@ impl Session {
         deliver(&mut state, back.collect(), owned.queue.shared.now_ms())
     }
 
-    /// Gives the owned rows back to their former places.
+    /// Returns the owned rows to their former positions.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
@@ -201,8 +201,8 @@ impl Session {
         self.owned.take().map_or(Ok(()), |owned| owned.give_back(self.owner, note))
     }
 
-    /// Gives the owned rows back because the connection is gone. In a queue with a policy that is a failed
-    /// try.
+    /// Returns the owned rows because the connection has ended. In a queue with a retry policy that is a
+    /// failed try.
     ///
     /// # Errors
     /// Those of [`Session::abort`].
@@ -211,8 +211,8 @@ impl Session {
         self.fail().and(settled.map(drop))
     }
 
-    /// Gives the owned rows back because nobody works on them: whoever took them could not be told. In a
-    /// queue with a policy that is a failed try.
+    /// Returns the owned rows because they could not be sent to the client. In a queue with a retry
+    /// policy that is a failed try.
     ///
     /// # Errors
     /// Those of [`Session::abort`].
@@ -221,8 +221,8 @@ impl Session {
         self.owned.take().map_or(Ok(()), |owned| owned.give_back_failed(self.owner))
     }
 
-    /// Deletes rows that the session owns and rows that wait or are due later. Rows that others own stay.
-    /// Returns how many were deleted.
+    /// Deletes waiting and scheduled rows and those that the session owns. Rows of other owners stay.
+    /// Returns the number of deleted rows.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
@@ -243,8 +243,8 @@ impl Session {
         deleted.map(|()| to_end.len() as u64)
     }
 
-    /// How many rows of a queue the session sees: its own when it is an owner, else all, including those that
-    /// others own.
+    /// The number of rows that the session sees: its own in owner mode, else all, including those of
+    /// other owners.
     #[must_use]
     pub fn count(&self, queue: &Arc<Queue>) -> u64 {
         let (epoch, rows) = self.held_in(queue);
@@ -259,7 +259,7 @@ impl Session {
         rows.into_iter().filter(live).count() as u64
     }
 
-    /// The rows of a queue that the session sees: its own when it is an owner, else those that nobody owns.
+    /// A cursor over the rows that the session sees: its own in owner mode, else those without an owner.
     #[must_use]
     pub fn cursor(&self, queue: &Arc<Queue>) -> Cursor {
         if !self.owner_mode {

@@ -1,4 +1,5 @@
-//! A transaction in one queue: rows that it adds and rows that it ends, until it is committed or rolled back.
+//! A transaction in one queue: the rows that it adds and acknowledges until it is committed or rolled
+//! back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::queue::batch::BatchResult;
 use crate::queue::owner::OwnerId;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
 
-/// What a connection does in one queue between BEGIN and COMMIT. Its rows are in memory only, and nobody sees
-/// them; the rows that it ends stay owned. One that is dropped is rolled back.
+/// The changes of a connection to one queue between BEGIN and COMMIT. New rows are kept in memory, hidden
+/// from others; acknowledged rows stay owned. Dropping the value rolls back.
 pub struct Transaction {
     queue: Arc<Queue>,
     owner: OwnerId,
@@ -25,17 +26,16 @@ pub struct Transaction {
     ended: Vec<EndedRow>,
 }
 
-/// A row that a transaction ends.
+/// A row that a transaction acknowledges.
 #[derive(Clone, Copy)]
 struct EndedRow {
     epoch: u64,
     row: RowId,
-    /// Whether somebody had taken it before, so that not ending it after all may be a failed try.
+    /// Whether it had been taken before, so that a rollback may count as a failed try.
     taken: bool,
 }
 
-/// A point in a transaction to which it can be rolled back: a savepoint, or the beginning of a statement.
-/// The default is the beginning of the transaction.
+/// A savepoint, or the start of a statement. The default is the start of the transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Savepoint {
     rows: usize,
@@ -50,7 +50,8 @@ pub struct PendingPrepare {
     result: Arc<BatchResult>,
 }
 
-/// A transaction that is prepared: it survives a crash, and [`Queue::recover`] lists it until it is decided.
+/// A prepared transaction: it survives a crash, and [`Queue::recover`] lists it until it is committed or
+/// rolled back.
 #[derive(Debug)]
 pub struct PreparedTransaction {
     queue: Arc<Queue>,
@@ -139,13 +140,13 @@ impl Session {
 }
 
 impl Transaction {
-    /// The queue that it is in.
+    /// Its queue.
     #[must_use]
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Whether it neither adds nor ends a row.
+    /// Whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.ended.is_empty()
@@ -176,7 +177,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The point that it has reached.
+    /// A savepoint at the current point.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
         Savepoint { rows: self.rows.len(), ended: self.ended.len() }
@@ -216,7 +217,7 @@ impl Transaction {
         result
     }
 
-    /// Undoes everything.
+    /// Rolls back.
     ///
     /// # Errors
     /// Those of [`Transaction::roll_back_to`].
@@ -270,8 +271,8 @@ impl Transaction {
         self.begin_prepare(xid)?.finish()
     }
 
-    /// Begins what [`Transaction::prepare`] does: until [`PendingPrepare::finish`] others may write it along with
-    /// what is theirs.
+    /// Begins what [`Transaction::prepare`] does: until [`PendingPrepare::finish`] others may write it along
+    /// with what is theirs.
     ///
     /// # Errors
     /// Those of [`Transaction::prepare`].

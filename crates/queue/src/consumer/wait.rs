@@ -17,52 +17,51 @@ use crate::{Counters, Error, Filter};
 /// How long a session that looks through many rows leaves a queue to others before it continues.
 const GIVE_WAY: Duration = Duration::from_millis(1);
 
-/// A queue to take from, and which of its rows.
+/// A queue to take rows from, and which rows.
 #[derive(Clone)]
 pub struct Target {
     /// The queue.
     pub queue: Arc<Queue>,
-    /// Only rows that match; none for all.
+    /// Only rows that match, or all.
     pub filter: Option<Arc<dyn Filter>>,
-    /// For which of its readers, by the number that [`Queue::reader`] returns; none in a queue without
-    /// readers.
+    /// The reader, by its number from [`Queue::reader`]; none in a queue without readers.
     pub reader: Option<usize>,
 }
 
-/// How a wait ended.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
     /// The session owns rows of the target with this index.
     Taken(usize),
-    /// Nothing came before the timeout.
+    /// The timeout passed.
     TimedOut,
     /// It was interrupted.
     Interrupted,
-    /// A queue was dropped, before or while it was waited for; nothing was taken.
+    /// A queue was dropped before or during the wait; nothing was taken.
     Dropped,
 }
 
-/// How long to wait, and for how many rows.
+/// Options of a wait.
 pub struct WaitOptions<'session> {
-    /// The most rows to take; all come from one target.
+    /// Maximum number of rows; all come from one target.
     pub rows_max: usize,
-    /// How long to wait; none for ever.
+    /// Timeout; none to wait forever.
     pub timeout: Option<Duration>,
-    /// Asked before every sleep, at least every `alive_every`, and while many rows are looked at. False ends
-    /// the wait as an interrupt does.
+    /// Called before every sleep, at least every `alive_every`, and during long scans. False interrupts
+    /// the wait.
     pub alive: Option<&'session mut dyn FnMut() -> bool>,
-    /// How often to ask while nothing happens.
+    /// How often to call `alive`.
     pub alive_every: Option<Duration>,
 }
 
 impl WaitOptions<'_> {
-    /// Takes one row if there is one, and does not wait.
+    /// One row, without waiting.
     #[must_use]
     pub fn poll() -> Self {
         WaitOptions { rows_max: 1, timeout: Some(Duration::ZERO), alive: None, alive_every: None }
     }
 
-    /// Takes one row, and waits as long as it takes.
+    /// One row, without a timeout.
     #[must_use]
     pub fn forever() -> Self {
         WaitOptions { timeout: None, ..Self::poll() }
@@ -74,8 +73,8 @@ impl WaitOptions<'_> {
 }
 
 impl Session {
-    /// Ends the rows that the session owned, then takes rows of the first target that has any, or waits until
-    /// one has. A row of a later target is not taken while an earlier target has one.
+    /// Acknowledges the rows that the session owns, then takes rows of the first target that has any, or
+    /// waits for one. A row of a later target is not taken while an earlier target has one.
     ///
     /// # Errors
     /// Those of [`Queue::publish`] and those of reading rows; the session then owns nothing.
@@ -209,11 +208,9 @@ impl Session {
             let alternatives =
                 here.map(|(target, of)| Alternative { target, filter: of.filter.clone(), reader: of.reader });
             let alternatives = alternatives.collect();
-            state.tickets += 1;
-            tickets.push((*number, state.tickets));
-            let ticket = state.tickets;
             let (notifier, owner) = (self.notifier.clone(), self.owner);
-            state.waiters.insert(ticket, Registration { notifier, round, owner, rows_max, alternatives });
+            let waiter = Registration { notifier, round, owner, rows_max, alternatives };
+            tickets.push((*number, state.waiters.add(waiter)));
         }
         tickets
     }
@@ -316,7 +313,7 @@ fn unregister(targets: &[Target], tickets: &[(u64, u64)]) {
     for (number, ticket) in tickets {
         let target = targets.iter().find(|target| target.queue.number == *number);
         target.into_iter().for_each(|target| {
-            target.queue.lock().waiters.remove(ticket);
+            target.queue.lock().waiters.remove(*ticket);
         });
     }
 }

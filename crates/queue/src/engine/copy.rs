@@ -16,7 +16,6 @@ use crate::format::retention::RetainedRun;
 use crate::format::retry_policy::{FailureInfo, RetryPolicy};
 use crate::queue::Queue;
 use crate::queue::copy_state::{CopyState, Successor};
-use crate::queue::delivery::wake_all;
 use crate::queue::lease_table::Clock;
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
@@ -27,9 +26,9 @@ impl Queue {
     /// Lets nobody take a row until [`Queue::end_copy`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
-    /// [`Error::Prepared`]; [`Error::ReadersActive`]; [`Error::Disk`] and [`Error::Backup`] when rows could not be
-    /// moved to the queue for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`] when
-    /// the queue is out of service.
+    /// [`Error::Prepared`]; [`Error::ReadersActive`]; [`Error::Disk`] and [`Error::Backup`] when rows could
+    /// not be moved to the queue for those that have no tries left; [`Error::Failed`] and [`Error::Dropped`]
+    /// when the queue is out of service.
     pub fn begin_copy(&self) -> Result<(), Error> {
         let mut state = self.lock_without_dead_letters()?;
         state.usable()?;
@@ -71,7 +70,7 @@ impl Queue {
     pub fn resume(&self) {
         let mut state = self.lock();
         state.paused = state.paused.saturating_sub(1);
-        wake_all(&mut state, &Notification::Again);
+        state.waiters.wake_all(&Notification::Again);
     }
 
     /// All rows of a queue that is held back, including owned ones, and with `kept` those that were ended and
@@ -145,7 +144,7 @@ impl Queue {
         if let Ok(epoch) = &result {
             let rows = state.copy_state.take().map(|copy_state| copy_state.rows).unwrap_or_default();
             state.dropped = true;
-            wake_all(&mut state, &Notification::Dropped);
+            state.waiters.wake_all(&Notification::Dropped);
             let of = state.epoch;
             self.successor.get_or_init(|| Successor { queue: copy.clone(), epoch: *epoch, of, rows });
         }
@@ -169,7 +168,7 @@ impl Queue {
             let mut state = self.lock();
             state.journal = known.journal.clone();
             state.leases.follow(known.numbers);
-            state.recent.adopt(&known.recent);
+            state.dedupe.window.adopt(&known.dedupe_entries);
             state.index.replace_kept(&known.kept)?;
             for (reader, ended) in state.readers.iter_mut().zip(known.ended) {
                 reader.ended = ended;
@@ -266,7 +265,10 @@ fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<()
         gone.dedup();
     }
     let (journal, numbers) = (state.journal.clone(), state.leases.ceiling());
-    copy.adopt(&gone, CopiedState { journal, numbers, recent: state.recent.list(now_ms), kept, ended })?;
+    copy.adopt(
+        &gone,
+        CopiedState { journal, numbers, dedupe_entries: state.dedupe.window.list(now_ms), kept, ended },
+    )?;
     state.copy_state.iter_mut().for_each(|copy_state| copy_state.copy = Some(copy.clone()));
     Ok(())
 }
@@ -315,7 +317,7 @@ struct CopiedState {
     journal: Journal,
     /// Only numbers below this one have been given to leases.
     numbers: u64,
-    recent: Vec<DedupeEntry>,
+    dedupe_entries: Vec<DedupeEntry>,
     /// Rows of the copy that were ended here and are kept.
     kept: Vec<RetainedRun>,
     /// For each reader of the copy: the rows that it has ended, and another one has not.
@@ -326,7 +328,7 @@ impl CopiedState {
     fn is_any(&self) -> bool {
         let known = self.journal != Journal::default() || self.numbers > 0;
         let read = self.ended.iter().any(|ended| ended.count() > 0);
-        known || read || !self.recent.is_empty() || !self.kept.is_empty()
+        known || read || !self.dedupe_entries.is_empty() || !self.kept.is_empty()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Work in the background: rewrites sparse segments, writes checkpoints, removes empty files.
+//! Maintenance: compaction of sparse segments, checkpoints, removal of empty files.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -49,7 +49,7 @@ impl Drop for MaintenanceGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if std::thread::panicking() {
-            fail(&mut state, &Error::Failed { why: "a panic while tidying up".into() });
+            fail(&mut state, &Error::Failed { why: "a panic during maintenance".into() });
         }
         state.maintaining = false;
         self.0.write_lock_released.notify_all();
@@ -287,7 +287,7 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         transactions: state.transactions.clone(),
         leases: state.leases.snapshot(queue.clock()),
         failures: state.leases.failures(),
-        recent: state.recent.list(queue.shared.now_ms()),
+        dedupe_entries: state.dedupe.window.list(queue.shared.now_ms()),
         kept: state.index.retained.runs_and(&cut),
         ended: state.readers.iter().map(|reader| reader.ended.clone()).collect(),
     }

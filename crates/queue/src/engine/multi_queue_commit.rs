@@ -1,4 +1,4 @@
-//! Transactions across several queues, and the start of an engine whose queues have transactions.
+//! Transactions over several queues, and their recovery at the start of the engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,8 +92,8 @@ impl Xid {
 
 impl Engine {
     /// Opens the queues that have transactions: the folders `DATABASE/NAME.queue` below `root`. Then it
-    /// decides what [`commit_multi_queue`] had begun; the others wait for their coordinator. Returns the folders
-    /// that could not be opened or written, and why: their transactions wait for the next start.
+    /// decides what [`commit_multi_queue`] had begun; the others wait for their coordinator. Returns the
+    /// folders that could not be opened or written, and why: their transactions wait for the next start.
     ///
     /// # Errors
     /// [`Error::Disk`] when `root` can't be listed.

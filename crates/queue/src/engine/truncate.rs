@@ -1,4 +1,4 @@
-//! Empties a queue, and puts a queue that is dropped out of use.
+//! Truncates a queue, and takes a dropped queue out of use.
 
 use crate::Error;
 use crate::format::batch::SegmentId;
@@ -12,7 +12,6 @@ use crate::index::scheduled::ScheduledRows;
 use crate::queue::Queue;
 use crate::queue::batch::BatchBuilder;
 use crate::queue::commit::fail;
-use crate::queue::delivery::wake_all;
 use crate::queue::reader::Reader;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
@@ -68,9 +67,8 @@ impl Queue {
         state.owners.clear();
         state.leases.clear();
         (state.arrivals, state.scheduled) = (ArrivalTimes::from(RowId(1)), ScheduledRows::default());
-        state.recent.clear();
+        state.dedupe.clear();
         state.readers.iter_mut().for_each(|reader| *reader = Reader::default());
-        state.pending_keys.clear();
         state.conditions.clear();
         (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
         self.note_rows(state);
@@ -89,7 +87,7 @@ impl Queue {
             return Err(error);
         }
         state.dropped = true;
-        wake_all(&mut state, &Notification::Dropped);
+        state.waiters.wake_all(&Notification::Dropped);
         std::mem::take(&mut state.next_batch).result.finish(Err(Error::Dropped));
         state.index = Index::default();
         state.owners.clear();

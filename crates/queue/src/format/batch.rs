@@ -106,8 +106,7 @@ pub(crate) fn decode_segment_header(
 ) -> Result<RowId, Error> {
     let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), offset: 0 };
     let version = |what: String| Error::Version { file: file.to_owned(), what };
-    let mut header =
-        bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a header that is cut short"))?.to_vec();
+    let mut header = bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a truncated header"))?.to_vec();
     let mut reader = ByteReader::new(bytes);
     let mut read = || {
         let magic: [u8; 8] = reader.array()?;
@@ -116,9 +115,10 @@ pub(crate) fn decode_segment_header(
         let incarnation: Incarnation = reader.array()?;
         Some((magic, version, sum, must, incarnation, reader.u64()?, reader.u64()?))
     };
-    let (magic, format, sum, must, incarnation, number, next) = read().ok_or_else(|| corrupt("no header"))?;
+    let (magic, format, sum, must, incarnation, number, next) =
+        read().ok_or_else(|| corrupt("an invalid header"))?;
     if magic != SEGMENT_MAGIC {
-        return Err(corrupt("no segment of a queue"));
+        return Err(corrupt("not a segment of a queue"));
     }
     if format != VERSION {
         return Err(version(format!("segment of version {format}")));
@@ -231,9 +231,9 @@ mod tests {
     #[test]
     fn a_segment_with_features_that_are_unknown_or_not_the_queues_is_refused() {
         let segment_id = |features| SegmentId::active([5; 16], features, 3);
-        let read = |written: u64, pending_keys: u64| {
+        let read = |written: u64, expected: u64| {
             let header = encode_segment_header(&segment_id(written), RowId(9));
-            decode_segment_header(Path::new("s"), &header, &segment_id(pending_keys))
+            decode_segment_header(Path::new("s"), &header, &segment_id(expected))
         };
         for features in [0, KNOWN_FEATURES] {
             assert_eq!(read(features, features).unwrap(), RowId(9));

@@ -1,4 +1,4 @@
-//! The checkpoint: the queue's definition, its files, and the rows that were gone at some point of the log.
+//! The checkpoint: the queue's definition, its segments, and the live rows at a position of the log.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -28,15 +28,15 @@ const VERSION: u16 = 1;
 /// Bytes before those that the checksum covers.
 const PREFIX: usize = 16;
 
-/// What must be durable when an INSERT or an acknowledgement returns.
+/// What is durable when an INSERT or an acknowledgement returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// The rows: a loss of power loses nothing that has returned.
+    /// Everything: a power failure loses nothing that has returned.
     #[default]
     Always,
-    /// Nothing: a loss of power loses the last second; a kill of the server loses nothing.
+    /// Nothing: a power failure loses up to a second; a crash of the server loses nothing.
     Interval,
-    /// Nothing: a loss of power loses the end of the log; a kill of the server loses nothing.
+    /// Nothing: a power failure loses the end of the log; a crash of the server loses nothing.
     Never,
 }
 
@@ -45,24 +45,24 @@ pub enum Sync {
 pub struct Definition {
     /// When rows become durable.
     pub sync: Sync,
-    /// The layout of the rows, for those who read conditions; the log does not interpret it.
+    /// The encoded row layout, for conditions; the log does not interpret it.
     pub schema: Vec<u8>,
-    /// Whether rows may be added and ended in transactions with two phases.
+    /// Whether the queue takes part in two-phase transactions.
     pub transactional: bool,
-    /// What becomes of rows whose tries fail.
+    /// Retries and the dead letter queue.
     pub policy: RetryPolicy,
-    /// Which columns decide when a row is given.
+    /// Which columns decide when a row is delivered.
     pub order: Order,
-    /// Which rows are left out because another one came before.
+    /// Which duplicate rows are discarded.
     pub dedupe: Option<Dedupe>,
-    /// For how long rows that were ended can still be read and given again, milliseconds; 0: not at all.
+    /// How long acknowledged rows are kept and can be replayed, in milliseconds; 0 for not at all.
     pub keep_ms: u64,
-    /// The names of those who are each given every row; none: a row is given once.
+    /// The readers, each of which gets every row; none: each row is delivered once.
     pub readers: Vec<String>,
 }
 
 impl Definition {
-    /// Whether rows that were ended are kept for a time.
+    /// Whether acknowledged rows are kept.
     #[must_use]
     pub fn is_keeping(&self) -> bool {
         self.keep_ms > 0
@@ -107,7 +107,7 @@ pub(crate) struct Checkpoint {
     /// What is known of rows besides, in their order.
     pub(crate) failures: Vec<(RowId, FailureInfo)>,
     /// Keys of rows that came a short time ago.
-    pub(crate) recent: Vec<DedupeEntry>,
+    pub(crate) dedupe_entries: Vec<DedupeEntry>,
     /// Rows that were ended and are kept, in the order in which they were ended.
     pub(crate) kept: Vec<RetainedRun>,
     /// For each reader: the rows that it has ended, and another one has not.
@@ -128,7 +128,7 @@ impl Checkpoint {
             transactions: Transactions::default(),
             leases: Leases::default(),
             failures: Vec::new(),
-            recent: Vec::new(),
+            dedupe_entries: Vec::new(),
             kept: Vec::new(),
             ended,
         }
@@ -169,7 +169,7 @@ impl Checkpoint {
         self.definition.order.encode(&mut body);
         if let Some(dedupe) = self.definition.dedupe {
             dedupe.encode(&mut body);
-            encode_dedupe_entries(&self.recent, &mut body);
+            encode_dedupe_entries(&self.dedupe_entries, &mut body);
         }
         if self.definition.is_keeping() {
             put_varint(&mut body, self.definition.keep_ms);
@@ -243,9 +243,9 @@ impl Checkpoint {
             (policy, failures) = (RetryPolicy::decode(reader)?, decode_failures(reader)?);
         }
         let order = Order::decode(reader, features)?;
-        let (mut dedupe, mut recent) = (None, Vec::new());
+        let (mut dedupe, mut dedupe_entries) = (None, Vec::new());
         if features & DEDUPE != 0 {
-            (dedupe, recent) = (Some(Dedupe::decode(reader)?), decode_dedupe_entries(reader)?);
+            (dedupe, dedupe_entries) = (Some(Dedupe::decode(reader)?), decode_dedupe_entries(reader)?);
         }
         let (mut keep_ms, mut kept) = (0, Vec::new());
         if features & KEEP != 0 {
@@ -268,7 +268,7 @@ impl Checkpoint {
             transactions,
             leases,
             failures,
-            recent,
+            dedupe_entries,
             kept,
             ended,
         })

@@ -1,18 +1,17 @@
-//! Which rows are left out because another one with their key came before. docs/formats/queue.md has the
-//! tables.
+//! Deduplication: which rows are discarded because a row with the same key came before.
+//! docs/formats/queue.md has the tables.
 
 use crate::format::wire::{ByteReader, put_varint};
 
-/// The feature flag of files of queues that leave rows out.
+/// The feature flag of queues with deduplication.
 pub(crate) const DEDUPE: u64 = 0x40;
 
-/// Which rows are left out.
+/// Which duplicate rows are discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dedupe {
-    /// The column whose bytes are the key, by its number in the layout of the rows. A row with NULL has no
-    /// key and is never left out.
+    /// The number of the key column in the row layout. A row with NULL has no key and is never discarded.
     pub column: u32,
-    /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.
+    /// The deduplication window in milliseconds; 0: as long as the row waits.
     pub for_ms: u64,
 }
 
@@ -27,7 +26,7 @@ impl Dedupe {
     }
 }
 
-/// A key, and until when rows with it are left out, milliseconds since 1970.
+/// A key and the end of its window, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DedupeEntry {
     pub(crate) key: u128,
@@ -45,9 +44,9 @@ impl DedupeEntry {
     }
 }
 
-pub(crate) fn encode_dedupe_entries(recent: &[DedupeEntry], out: &mut Vec<u8>) {
-    put_varint(out, recent.len() as u64);
-    recent.iter().for_each(|recent| recent.encode(out));
+pub(crate) fn encode_dedupe_entries(entries: &[DedupeEntry], out: &mut Vec<u8>) {
+    put_varint(out, entries.len() as u64);
+    entries.iter().for_each(|entry| entry.encode(out));
 }
 
 pub(crate) fn decode_dedupe_entries(reader: &mut ByteReader<'_>) -> Option<Vec<DedupeEntry>> {

@@ -1,27 +1,26 @@
-//! Which columns decide when and in which order rows are given. docs/formats/queue.md has the tables.
+//! Which columns decide when and in which order rows are delivered. docs/formats/queue.md has the tables.
 
 use crate::format::wire::{ByteReader, put_varint};
 
-/// The feature flag of files of queues whose rows say when they are due.
+/// The feature flag of queues with due times.
 pub(crate) const DUE: u64 = 0x8;
 
-/// The feature flag of files of queues whose rows are not given in the order of insertion alone.
+/// The feature flag of queues with priorities.
 pub(crate) const PRIORITY: u64 = 0x10;
 
-/// The feature flag of files of queues in which rows of the same key are given one after the other.
+/// The feature flag of queues with message groups.
 pub(crate) const FIFO: u64 = 0x20;
 
-/// Which columns of a row decide when it is given and before which others, by their numbers in the layout of
-/// the rows.
+/// The columns that decide when a row is delivered and in which order, by their numbers in the row
+/// layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Says from when on it may be given: whole seconds since 1970, a TIMESTAMP, or a DATETIME of UTC. NULL
-    /// or the past: at once.
+    /// The due time: seconds since 1970, a TIMESTAMP, or a DATETIME in UTC. NULL or the past: at once.
     pub due: Option<u32>,
-    /// A whole number, NULL as 0: rows with the lowest one are given first.
+    /// The priority, an integer with NULL as 0: the lowest is delivered first.
     pub priority: Option<u32>,
-    /// Its bytes are a key: rows with the same one are given in the order of insertion, each after the one
-    /// before is gone. A row with NULL has no key.
+    /// The message group: rows of a group are delivered in order of insertion, each after the one before
+    /// was acknowledged. A row with NULL is in no group.
     pub fifo: Option<u32>,
 }
 

@@ -26,9 +26,9 @@ const READER_END: u8 = 25;
 const REPLAY: u8 = 26;
 const READER_REOPEN: u8 = 27;
 
-const SHORT: &str = "a record that is cut short";
+const SHORT: &str = "a truncated record";
 const UNKNOWN: &str = "a record of an unknown type";
-const WITHOUT_ROWS: &str = "a transaction without all of its rows";
+const WITHOUT_ROWS: &str = "a transaction with missing rows";
 
 /// Bytes of the checksum in front of a row.
 pub(crate) const ROW_SUM: usize = 4;
@@ -172,9 +172,9 @@ pub(crate) fn encode_failure(out: &mut Vec<u8>, row: RowId, failure: &FailureInf
 }
 
 /// Appends that a row with a key came.
-pub(crate) fn encode_key(out: &mut Vec<u8>, recent: &DedupeEntry) {
+pub(crate) fn encode_key(out: &mut Vec<u8>, entry: &DedupeEntry) {
     let mut payload = Vec::new();
-    recent.encode(&mut payload);
+    entry.encode(&mut payload);
     append(out, KEY, &payload);
 }
 
@@ -263,26 +263,25 @@ fn decode_one(reader: &mut ByteReader<'_>, next: &mut u64, moved: &mut u64) -> R
         }
         PREPARE => {
             let decoded = Prepared::decode(&mut inside, *next).filter(|_| inside.is_empty());
-            let (tx, prepared) = decoded.ok_or("a prepared transaction that is none")?;
+            let (tx, prepared) = decoded.ok_or("an invalid prepared transaction")?;
             return Ok(Record::Prepare { tx, prepared });
         }
         COMMIT | ROLLBACK => {
-            let tx = inside.varint().filter(|_| inside.is_empty()).ok_or("a decision that is none")?;
+            let tx = inside.varint().filter(|_| inside.is_empty()).ok_or("an invalid decision")?;
             return Ok(Record::Decide { tx, commit: kind == COMMIT });
         }
         LEASE => {
-            let lease =
-                Lease::decode(&mut inside).filter(|_| inside.is_empty()).ok_or("a lease that is none")?;
+            let lease = Lease::decode(&mut inside).filter(|_| inside.is_empty()).ok_or("an invalid lease")?;
             return Ok(Record::Lease(lease));
         }
         FAILURE => {
             let failure = FailureInfo::decode(&mut inside).filter(|_| inside.is_empty());
-            let (row, failure) = failure.ok_or("what is known of a row, and is nothing")?;
+            let (row, failure) = failure.ok_or("an invalid failure record")?;
             return Ok(Record::Failure { row, failure });
         }
         KEY => {
-            let recent = DedupeEntry::decode(&mut inside).filter(|_| inside.is_empty());
-            return Ok(Record::Key(recent.ok_or("a key that is none")?));
+            let entry = DedupeEntry::decode(&mut inside).filter(|_| inside.is_empty());
+            return Ok(Record::Key(entry.ok_or("an invalid deduplication key")?));
         }
         _ => return Err(UNKNOWN),
     };
@@ -331,8 +330,8 @@ mod tests {
                     encode_lease(&mut body, lease);
                     lease.features()
                 }
-                Record::Key(recent) => {
-                    encode_key(&mut body, recent);
+                Record::Key(entry) => {
+                    encode_key(&mut body, entry);
                     assert!(body.len() <= KEY_RECORD_MAX);
                     DEDUPE
                 }

@@ -1,5 +1,4 @@
-//! Policies of a queue as bytes: what becomes of a row after failed tries, and what is known of its past.
-//! docs/formats/queue.md has the tables.
+//! Retry policies and failure records as bytes. docs/formats/queue.md has the tables.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,14 +17,14 @@ const WAIT_MAX_MS: u64 = 366 * 24 * 60 * 60 * 1000;
 /// The most bytes of a reason that are kept.
 const WHY_BYTES_MAX: usize = 1024;
 
-/// How long a row waits after a failed try.
+/// The delay after a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first one, milliseconds.
+    /// Delay after the first failure, in milliseconds.
     pub first_ms: u64,
-    /// By how much that grows with each further one, in thousandths.
+    /// Growth factor per further failure, in thousandths.
     pub factor: u64,
-    /// At most, milliseconds; 0: a year.
+    /// Maximum delay in milliseconds; 0 for a year.
     pub max_ms: u64,
 }
 
@@ -36,7 +35,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long a row waits, milliseconds, when so many of its tries have failed.
+    /// The delay in milliseconds after this many failed tries.
     #[must_use]
     pub fn after(&self, failed: u64) -> u64 {
         let most = if self.max_ms == 0 { WAIT_MAX_MS } else { self.max_ms.min(WAIT_MAX_MS) };
@@ -84,17 +83,17 @@ fn thousandths(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(behind)
 }
 
-/// What becomes of rows whose tries fail.
+/// Retries and the dead letter queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How many tries a row has; 0 for no limit.
+    /// Maximum number of tries; 0 for no limit.
     pub tries: u64,
-    /// How long it waits between two of them.
+    /// The delay between tries.
     pub backoff: Backoff,
-    /// The folder of the queue that takes the rows which have no tries left. Without one they stay, and
-    /// nobody is given them.
+    /// The folder of the dead letter queue. Without one, rows without tries left stay and are not
+    /// delivered.
     pub dead_letter_folder: Option<PathBuf>,
-    /// Whether somebody is shown what is known of a row.
+    /// Whether columns of the table show failed tries, reason or token.
     pub shows_delivery_info: bool,
 }
 
@@ -105,7 +104,7 @@ impl RetryPolicy {
         *self != RetryPolicy::default()
     }
 
-    /// Whether a row has no tries left when so many have failed.
+    /// Whether no tries are left after this many failures.
     pub(crate) fn is_exhausted(&self, failed: u64) -> bool {
         self.tries > 0 && failed >= self.tries
     }
@@ -143,12 +142,12 @@ impl RetryPolicy {
     }
 }
 
-/// What is known of a row besides its tries here.
+/// Earlier failures of a row, besides its tries in this queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailureInfo {
-    /// How many tries have failed in the queue that it died in.
+    /// Failed tries in the queue that it came from as a dead letter.
     pub(crate) tries: u64,
-    /// Why the last one failed; empty when nobody said.
+    /// The reason of the last failure; may be empty.
     pub(crate) why: Arc<str>,
 }
 

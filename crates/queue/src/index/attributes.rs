@@ -1,4 +1,4 @@
-//! What the list of a segment has beside where its rows are, in queues that need it.
+//! Priorities, message groups and deduplication keys of the rows of a segment, in queues that have them.
 
 use super::{NewRow, OrderKey, RowKeys};
 use crate::format::dedupe::DEDUPE;
@@ -6,14 +6,14 @@ use crate::format::order::{FIFO, PRIORITY};
 use crate::format::record::RowId;
 use crate::format::segment_index::SegmentIndex;
 
-/// For each entry of a list; what the queue does not need is empty.
+/// One value per row; columns that the queue does not have are empty.
 #[derive(Debug, Default)]
 pub(super) struct AttributeColumns {
-    /// Before which others the row is given.
+    /// The priority.
     priorities: Vec<i64>,
-    /// In which line it stands.
+    /// The message group.
     groups: Vec<u64>,
-    /// Its key, in a queue that leaves doubles out.
+    /// The deduplication key.
     keys: Vec<u128>,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of rows that came a short time ago: others with the same key are left out until that is over.
+//! The deduplication window: keys of recent rows, whose duplicates are discarded until they expire.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +7,7 @@ use crate::format::dedupe::DedupeEntry;
 /// Lists that have room for fewer keys keep it.
 const SPARE_MIN: usize = 1024;
 
-/// The keys of the rows that came within a time.
+/// The keys of the rows within the window.
 #[derive(Debug, Default)]
 pub(crate) struct DedupeWindow {
     for_ms: u64,
@@ -34,16 +34,16 @@ impl DedupeWindow {
     }
 
     /// Takes over keys of a file or of another queue.
-    pub(crate) fn adopt(&mut self, recent: &[DedupeEntry]) {
+    pub(crate) fn adopt(&mut self, entries: &[DedupeEntry]) {
         if self.is_kept() {
-            recent.iter().for_each(|recent| self.set(*recent));
+            entries.iter().for_each(|entry| self.set(*entry));
         }
     }
 
     /// Notes the key of a row that came. The last one decides, also if the clock was set back before it came.
-    pub(crate) fn set(&mut self, recent: DedupeEntry) {
-        if self.until.insert(recent.key, recent.until_ms) != Some(recent.until_ms) {
-            self.order.push_back(recent);
+    pub(crate) fn set(&mut self, entry: DedupeEntry) {
+        if self.until.insert(entry.key, entry.until_ms) != Some(entry.until_ms) {
+            self.order.push_back(entry);
         }
     }
 
@@ -74,8 +74,8 @@ impl DedupeWindow {
 
     /// The keys whose time is not over.
     pub(crate) fn list(&self, now_ms: u64) -> Vec<DedupeEntry> {
-        let counts = |recent: &&DedupeEntry| {
-            self.counts(recent.until_ms, now_ms) && self.until.get(&recent.key) == Some(&recent.until_ms)
+        let counts = |entry: &&DedupeEntry| {
+            self.counts(entry.until_ms, now_ms) && self.until.get(&entry.key) == Some(&entry.until_ms)
         };
         self.order.iter().filter(counts).copied().collect()
     }
@@ -100,7 +100,7 @@ mod tests {
     fn a_key_is_known_for_its_time_and_then_forgotten() {
         let mut keys = DedupeWindow::new(10);
         for (key, time_ms) in [(7, 100), (0, 100), (7, 105), (8, 106)] {
-            keys.of(&[key], time_ms).into_iter().for_each(|recent| keys.set(recent));
+            keys.of(&[key], time_ms).into_iter().for_each(|entry| keys.set(entry));
         }
         assert_eq!(DedupeWindow::new(0).of(&[7], 100), []);
         assert!(keys.has(7, 114) && !keys.has(7, 115) && !keys.has(0, 100));

@@ -1,38 +1,39 @@
-//! Rows of the same key stand in line: only the first that waits is given, and none while somebody has one.
+//! Message groups: of the rows with the same key only the first is delivered, and none while another is
+//! owned.
 
 use std::collections::BTreeSet;
 
 use super::RowState;
 use crate::format::record::RowId;
 
-/// The lines of a queue. Whatever becomes of a row takes O(log n) in the number of all rows, however long its
-/// line is.
+/// The message groups of a queue. Every change takes O(log n) in the number of all rows, however large
+/// the group is.
 #[derive(Debug, Default)]
 pub(crate) struct MessageGroups {
-    /// The rows that wait, by their line.
+    /// The waiting rows, by group.
     waiting: BTreeSet<(u64, RowId)>,
-    /// The rows that somebody has, by their line.
+    /// The owned rows, by group.
     busy: BTreeSet<(u64, RowId)>,
 }
 
 impl MessageGroups {
-    /// The row of a line that may be given.
+    /// The row of a group that can be delivered.
     pub(super) fn head(&self, group: u64) -> Option<RowId> {
         if self.is_busy(group) { None } else { first(&self.waiting, group) }
     }
 
-    /// Whether somebody has a row of this line.
+    /// Whether a row of this group is owned.
     pub(super) fn is_busy(&self, group: u64) -> bool {
         first(&self.busy, group).is_some()
     }
 
-    /// How many lines there are of which somebody has a row.
+    /// The number of groups with an owned row.
     pub(super) fn busy(&self) -> u64 {
         let mut before = None;
         self.busy.iter().filter(|(group, _)| before.replace(*group) != Some(*group)).count() as u64
     }
 
-    /// Notes what a row of a line is doing now.
+    /// Notes the state of a row of a group.
     pub(super) fn set(&mut self, group: u64, row: RowId, row_state: RowState) {
         let change = |set: &mut BTreeSet<(u64, RowId)>, there: bool| {
             if there {

@@ -1,4 +1,4 @@
-//! Rows that were ended and are kept for a time: which these are, and when they were ended.
+//! Acknowledged rows that are kept: which they are, and when they were acknowledged.
 //!
 //! A kept row stays in the list of its segment. A sealed segment of which all rows are kept forgets its list
 //! and reads it again when one of them is needed, so kept rows take memory only by the runs of their ids.
@@ -14,7 +14,7 @@ use crate::format::retention::RetainedRun;
 /// The longest time between two looks at the clock: it may be set forward.
 const LOOK_MS: u64 = 60_000;
 
-/// Which rows are kept.
+/// The kept rows.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedRows {
     /// For how long; 0: not at all.

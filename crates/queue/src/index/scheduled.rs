@@ -1,4 +1,4 @@
-//! Rows that are due later: 16 bytes each, by when they are due.
+//! Scheduled rows, ordered by due time: 16 bytes each.
 //!
 //! The index has their state. So a row that is removed meanwhile stays in the list until it would be due, or
 //! until more than half of the list is such rows.
@@ -17,7 +17,7 @@ const TRIM_MIN: usize = 1024;
 /// The longest time between two looks at the clock: it may be set forward.
 const LOOK_MS: u64 = 60_000;
 
-/// The rows of a queue that are due later.
+/// The scheduled rows of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct ScheduledRows {
     /// Those that nobody owns, by when they are due. Times are those of the wall clock, milliseconds since

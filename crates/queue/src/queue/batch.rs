@@ -1,4 +1,4 @@
-//! What is gathered for one write, and the result that its contributors wait for.
+//! The batch that the next group commit writes, and its result.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::format::transaction::Prepared;
 use crate::queue::owner::OwnerId;
 use crate::sync::{Condvar, Mutex, lock, wait};
 
-/// A row in a batch that is being gathered or written.
+/// A row of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchRow {
     pub(crate) id: RowId,
@@ -28,14 +28,14 @@ pub(crate) struct BatchRow {
     pub(crate) owner: Option<OwnerId>,
 }
 
-/// How rows end.
+/// How rows leave the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndKind {
-    /// Their work is done: they are kept where the queue keeps such rows.
+    /// Acknowledged: kept if the queue keeps such rows.
     Acknowledged,
-    /// They are gone, in a queue that keeps none.
+    /// Removed, in a queue that keeps none.
     Deleted,
-    /// They are gone, in a queue that keeps those whose work is done.
+    /// Removed, in a queue that keeps acknowledged rows.
     Discarded,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum TransactionChange {
     Decide { tx: u64, commit: bool },
 }
 
-/// The next batch, gathered while the current one is written.
+/// Collects the next batch while the current one is written.
 #[derive(Debug, Default)]
 pub(crate) struct BatchBuilder {
     /// Tells its result.
@@ -66,9 +66,9 @@ pub(crate) struct BatchBuilder {
     pub(crate) reader_ended: Vec<(usize, RowId, u64)>,
     /// Rows that a reader will not have ended any more: its number, the first, the end.
     pub(crate) reopened: Vec<(usize, u64, u64)>,
-    /// Records of what is so already, whether this batch can be written or not.
+    /// Records of changes that are already in effect, whether this batch can be written or not.
     applied: Vec<u8>,
-    /// Whether somebody relies on it when it is written. Else it is not synced for its own sake.
+    /// Whether a caller waits for it. Else it is not synced on its own.
     pub(crate) awaited: bool,
     pub(crate) origins: usize,
     /// In the order of the records. With any, the batch is synced whatever the queue's definition says.
@@ -78,7 +78,7 @@ pub(crate) struct BatchBuilder {
     /// The keys of rows that come when it is written, by which others are left out.
     pub(crate) keys: Vec<u128>,
     /// The same, in a queue that knows them for a time.
-    pub(crate) recent: Vec<DedupeEntry>,
+    pub(crate) dedupe_entries: Vec<DedupeEntry>,
 }
 
 impl BatchBuilder {
@@ -88,8 +88,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Takes over what is so already from a batch that could not be written. It comes first, because it
-    /// happened before.
+    /// Takes over the changes already in effect from a batch that could not be written. They come first.
     pub(crate) fn inherit(&mut self, other: &BatchBuilder) {
         if !other.applied.is_empty() {
             self.begin();
@@ -183,15 +182,15 @@ impl BatchBuilder {
     }
 
     /// Records that rows with keys come.
-    pub(crate) fn record_keys(&mut self, recent: Vec<DedupeEntry>) {
+    pub(crate) fn record_keys(&mut self, entries: Vec<DedupeEntry>) {
         self.begin();
-        recent.iter().for_each(|recent| encode_key(&mut self.bytes, recent));
-        self.recent.extend(recent);
+        entries.iter().for_each(|entry| encode_key(&mut self.bytes, entry));
+        self.dedupe_entries.extend(entries);
     }
 
     /// Records that a row with a key came; it is so already.
-    pub(crate) fn record_applied_key(&mut self, recent: &DedupeEntry) {
-        self.record_applied(|bytes| encode_key(bytes, recent));
+    pub(crate) fn record_applied_key(&mut self, entry: &DedupeEntry) {
+        self.record_applied(|bytes| encode_key(bytes, entry));
     }
 
     /// Records that rows are gone or kept; this is applied when the batch is written.
@@ -249,8 +248,8 @@ pub(crate) fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
     runs.filter_map(|run| run.first().map(|first| (*first, run.len() as u64)))
 }
 
-/// The result of a batch, which its contributors wait for. It has its own lock, so that those who are woken
-/// need not wait for the queue's lock.
+/// The result of a batch, which its contributors wait for. It has its own lock, so that they need not
+/// wait for the queue's lock when they wake.
 #[derive(Debug, Default)]
 pub(crate) struct BatchResult {
     outcome: Mutex<Option<Result<(), Error>>>,

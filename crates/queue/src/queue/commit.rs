@@ -1,8 +1,8 @@
 //! The group commit: everything that is written to a queue goes through it.
 //!
-//! There is no writer thread. A caller that arrives while nothing is being written writes; callers that
-//! arrive meanwhile add to the next batch, and the first of them writes it. So one sync covers everything
-//! that came together, and only those whose batch is done are woken.
+//! There is no writer thread. A caller that finds no write in progress becomes the leader and writes;
+//! callers that arrive meanwhile join the next batch, and the first of them leads it. One sync covers a
+//! whole batch, and only its contributors wake.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::format::batch::{BATCH_HEADER, Header, IndexLocation, Kind};
 use crate::format::record::RowId;
 use crate::index::{NewRow, OrderKey};
 use crate::queue::batch::{BatchBuilder, BatchResult, EndKind};
-use crate::queue::delivery::{Candidate, deliver, wake_all};
+use crate::queue::delivery::{Candidate, deliver};
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
@@ -43,7 +43,7 @@ struct SegmentRoll {
 }
 
 impl Queue {
-    /// The state, once the next batch has room.
+    /// Locks the state once the next batch has room.
     pub(crate) fn lock_with_room(&self) -> Result<MutexGuard<'_, State>, Error> {
         self.shared.close_surplus_files();
         let mut state = self.lock();
@@ -59,26 +59,26 @@ impl Queue {
         }
     }
 
-    /// Waits until what was gathered is written, and writes it if nobody else does.
+    /// Waits until the batch is written, or writes it.
     pub(crate) fn commit(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
         let result = state.next_batch.result.clone();
-        if state.led {
-            state.joined += 1;
+        if state.has_leader {
+            state.followers += 1;
             drop(state);
             return result.wait();
         }
-        state.led = true;
+        state.has_leader = true;
         // Before the lock is taken again, so that a panic lets go of the lock first.
         let watch = PanicGuard { queue: self, result: &result };
         let mut state = self.acquire_write_lock(state);
-        if self.definition().sync == Sync::Always && state.crowded {
+        if self.definition().sync == Sync::Always && state.last_batch_was_shared {
             // Callers whom the last batch has just released may be about to come back: one sync for them too.
             drop(state);
             pass();
             state = self.lock();
         }
-        state.led = false;
-        state.crowded = std::mem::take(&mut state.joined) > 0;
+        state.has_leader = false;
+        state.last_batch_was_shared = std::mem::take(&mut state.followers) > 0;
         let mut batch = std::mem::take(&mut state.next_batch);
         let written = match state.usable() {
             Ok(()) if !batch.bytes.is_empty() => {
@@ -173,7 +173,7 @@ impl Queue {
         self.shared.schedule(self);
     }
 
-    /// Makes what was written visible, and hands rows to waiting sessions.
+    /// Applies a written batch to the index and delivers rows to waiting sessions.
     fn apply(&self, state: &mut State, batch: &BatchBuilder, written: BatchPosition) -> Result<(), Error> {
         let now_ms = self.shared.now_ms();
         let Some(file) = written.file else { return Ok(()) };
@@ -220,9 +220,7 @@ impl Queue {
             self.remove_from_index(state, &gone.collect::<Vec<_>>(), ending)?;
         }
         back.extend(self.apply_transactions(state, batch)?);
-        state.forget_pending_keys(batch);
-        batch.recent.iter().for_each(|recent| state.recent.set(*recent));
-        state.recent.trim(now_ms);
+        state.dedupe.note_written(&batch.keys, &batch.dedupe_entries, now_ms);
         let origins: Vec<_> = state.pending.drain(..batch.origins).collect();
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += batch.rows.len() as u64;
@@ -254,13 +252,13 @@ impl Queue {
         deliver(state, candidates, now_ms)
     }
 
-    /// Takes rows out of the index, and offers those that waited for them.
+    /// Removes rows from the index and delivers those that waited for them.
     pub(crate) fn remove(&self, state: &mut State, rows: &[RowId], ending: EndKind) -> Result<(), Error> {
         self.remove_from_index(state, rows, ending)?;
         deliver(state, Vec::new(), self.shared.now_ms())
     }
 
-    /// Takes rows out of the index; the caller offers what waited for them.
+    /// Removes rows from the index; the caller delivers those that waited for them.
     pub(crate) fn remove_from_index(
         &self,
         state: &mut State,
@@ -332,7 +330,7 @@ fn roll(state: &State, queue: &Queue, batch: &BatchBuilder) -> Option<SegmentRol
     Some(SegmentRoll { index, header, next, features: state.features(queue.definition()) })
 }
 
-/// Takes the queue out of service, and tells its waiting sessions.
+/// Puts the queue out of service and notifies its waiting sessions.
 pub(crate) fn fail(state: &mut State, error: &Error) {
     let why = match error {
         Error::Dropped => return,
@@ -340,7 +338,7 @@ pub(crate) fn fail(state: &mut State, error: &Error) {
         error => error.to_string().into(),
     };
     state.failed.get_or_insert(why);
-    wake_all(state, &Notification::Broken(error.clone()));
+    state.waiters.wake_all(&Notification::Broken(error.clone()));
 }
 
 /// Takes the queue out of service after a failed sync, because its log can't be trusted any more. The rest of

@@ -1,5 +1,5 @@
-//! Rows that have no tries left are moved to the queue for them. It notes the origin of each in the same
-//! record, as it does for relayed rows: a crash in between moves a row again, and it is there once.
+//! Dead letters: rows without tries left move to the dead letter queue. It records their origin as for
+//! relayed rows, so that a row which is moved again after a crash is there once.
 
 use std::path::Path;
 
@@ -13,16 +13,16 @@ use crate::queue::state::State;
 use crate::store::file::RowLocation;
 use crate::sync::{MutexGuard, wait};
 
-/// Rows that are moved together, at most.
+/// Maximum number of rows per move.
 const ROWS_MAX: usize = 512;
 
-/// The rows that are moved together have about this many bytes at most.
+/// Approximate maximum size of a move, in bytes.
 const BYTES_MAX: usize = 1 << 22;
 
-/// How long to wait after rows could not be moved, milliseconds.
+/// Pause after a failed move, in milliseconds.
 const AGAIN_MS: u64 = 2000;
 
-/// A row on its way.
+/// A row that is being moved.
 struct MovingRow {
     id: RowId,
     failure: FailureInfo,
@@ -30,8 +30,8 @@ struct MovingRow {
 }
 
 impl Queue {
-    /// Moves the rows that have no tries left to the queue for them, if there is one. If somebody is at it,
-    /// this waits for them first.
+    /// Moves the rows without tries left to the dead letter queue, if there is one. Waits for a move in
+    /// progress first.
     ///
     /// # Errors
     /// Why some could not be moved; they stay here and are given to nobody.
@@ -63,8 +63,8 @@ impl Queue {
         moved
     }
 
-    /// The state while nobody writes or moves rows, so that what is copied from now on is all there is. What
-    /// may be in the other queue already is gone here.
+    /// Locks the state while nobody writes or moves rows, so that a copy made from now on is complete.
+    /// Rows that may already be in the other queue are removed here.
     pub(crate) fn lock_without_dead_letters(&self) -> Result<MutexGuard<'_, State>, Error> {
         match self.move_dead_letters() {
             // There it can't be.
@@ -72,13 +72,13 @@ impl Queue {
             Err(error) => return Err(error),
         }
         let mut state = self.lock();
-        while state.dead_letters.busy || state.writing || state.led {
+        while state.dead_letters.busy || state.writing || state.has_leader {
             state = wait(&self.write_lock_released, state);
         }
         Ok(state)
     }
 
-    /// Like [`Queue::move_dead_letters`], unless that failed a moment ago.
+    /// Like [`Queue::move_dead_letters`], unless that has just failed.
     pub(crate) fn move_due_dead_letters(&self) -> Result<(), Error> {
         if self.dead_letters_due_at(&self.lock()).is_none_or(|at| at > self.clock().up_ms) {
             return Ok(());
@@ -86,17 +86,17 @@ impl Queue {
         self.move_dead_letters()
     }
 
-    /// When to move rows that have no tries left.
+    /// When to move rows without tries left.
     pub(crate) fn dead_letters_due_at(&self, state: &State) -> Option<u64> {
         let some = self.definition.policy.dead_letter_folder.is_some() && !state.leases.dead().is_empty();
         (some && !state.dead_letters.busy).then_some(state.dead_letters.not_before_ms)
     }
 
-    /// Why rows that have no tries left are still here: nothing when there are none.
+    /// Why rows without tries left are still here; `None` if there are none.
     #[must_use]
     pub fn dead_letter_error(&self) -> Option<String> {
         let state = self.lock();
-        let none = || "the table has no DEAD".to_owned();
+        let none = || "the table has no DEAD option".to_owned();
         let why = || state.dead_letters.why.as_ref().map_or_else(none, Error::to_string);
         (!state.leases.dead().is_empty()).then(why)
     }
@@ -162,7 +162,7 @@ impl Queue {
     }
 }
 
-/// Marks that somebody moves rows, as long as this value lives.
+/// A move in progress, as long as this value lives.
 struct DeadLetterMove<'queue> {
     queue: &'queue Queue,
 }

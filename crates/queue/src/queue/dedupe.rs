@@ -1,6 +1,6 @@
-//! Rows that are left out because another one with their key came before. Which one came first is decided
-//! when a row would be seen: by its INSERT, or when the transaction or the statement that adds it ends. So
-//! one that is rolled back leaves no other out.
+//! Deduplication: a row is discarded if a row with the same key came before. The order is decided when a
+//! row becomes visible: at its INSERT, or at the end of its statement or transaction. A row that is
+//! rolled back does not count.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,7 @@ use crate::queue::state::State;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
 
 impl Queue {
-    /// Like [`Queue::publish`], but rows are left out that the queue's definition says are doubles. Returns
-    /// how many were.
+    /// Like [`Queue::publish`], but discards duplicates by the queue's definition. Returns how many.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
@@ -42,14 +41,14 @@ impl Queue {
         }
     }
 
-    /// Counts rows that were left out.
+    /// Counts discarded rows.
     pub(crate) fn note_left_out(&self, rows: u64) {
         if rows > 0 {
             self.lock().counters.left_out += rows;
         }
     }
 
-    /// Returns an error when the rows have too many bytes for one statement.
+    /// Returns an error if the rows are too large for one statement.
     pub(crate) fn check_size(&self, rows: &[&[u8]]) -> Result<(), Error> {
         let bytes = rows.iter().map(|row| self.bytes_of(row)).sum();
         if bytes > PUBLISH_BYTES_MAX {
@@ -65,7 +64,7 @@ impl Queue {
         row.len() + ROW_OVERHEAD_MAX + key
     }
 
-    /// The keys of rows; 0 for a row without one. None in a queue that leaves no rows out.
+    /// The keys of rows, 0 for none; empty in a queue without deduplication.
     pub(crate) fn keys_of(&self, rows: &[impl AsRef<[u8]>]) -> Vec<u128> {
         let attribute_reader = self.attribute_reader.as_ref().filter(|_| self.definition.dedupe.is_some());
         attribute_reader.map_or(Vec::new(), |attribute_reader| {
@@ -73,24 +72,28 @@ impl Queue {
         })
     }
 
-    /// Which of the rows with these keys are no doubles; an empty list in a queue that leaves no rows out.
-    /// Nothing when a row with one of the keys is being written: whoever asks waits for that and asks again,
-    /// because it may fail.
+    /// Which of the rows with these keys are new; empty in a queue without deduplication. `None` if a row
+    /// with one of the keys is being written: the caller waits for that and asks again, because it may
+    /// fail.
     pub(crate) fn admit(&self, state: &State, keys: &[u128]) -> Option<Vec<bool>> {
         let Some(dedupe) = self.definition.dedupe else { return Some(Vec::new()) };
         let (now_ms, mut first) = (self.shared.now_ms(), BTreeSet::new());
         let mut admit = |key: u128| {
-            if state.pending_keys.contains(&key) {
+            if state.dedupe.is_pending(key) {
                 return None;
             }
-            let known =
-                if dedupe.for_ms == 0 { state.index.waits(key) } else { state.recent.has(key, now_ms) };
+            let known = if dedupe.for_ms == 0 {
+                state.index.waits(key)
+            } else {
+                state.dedupe.window.has(key, now_ms)
+            };
             Some(key == 0 || !known && first.insert(key))
         };
         keys.iter().map(|key| admit(*key)).collect()
     }
 
-    /// Which of these rows, which are about to be seen, are doubles. Nothing as [`Queue::admit`] says.
+    /// Which of these rows, which are about to become visible, are duplicates; `None` as in
+    /// [`Queue::admit`].
     pub(crate) fn duplicates(&self, state: &mut State, rows: &[RowId]) -> Result<Option<Vec<RowId>>, Error> {
         if self.definition.dedupe.is_none() {
             return Ok(Some(Vec::new()));
@@ -103,7 +106,7 @@ impl Queue {
     }
 }
 
-/// The keys of the rows that are no doubles.
+/// The keys of the new rows.
 pub(crate) fn keys_of_new(keys: &[u128], new: &[bool]) -> Vec<u128> {
     keys.iter().zip(new).filter(|(_, new)| **new).map(|(key, _)| *key).collect()
 }
@@ -115,20 +118,20 @@ impl State {
             return;
         }
         let keys: Vec<u128> = keys.iter().copied().filter(|key| *key != 0).collect();
-        self.next_batch.record_keys(self.recent.of(&keys, now_ms));
-        self.pending_keys.extend(&keys);
+        self.next_batch.record_keys(self.dedupe.window.of(&keys, now_ms));
+        self.dedupe.add_pending(&keys);
         self.next_batch.keys.extend(keys);
     }
 
     /// Notes that rows came that are written already. Returns whether that is to be written too.
     pub(crate) fn record_applied_keys(&mut self, rows: &[RowId], now_ms: u64) -> Result<bool, Error> {
-        if !self.recent.is_kept() {
+        if !self.dedupe.window.is_kept() {
             return Ok(false);
         }
         let keys = self.index.keys(rows)?;
-        for recent in self.recent.of(&keys, now_ms) {
-            self.next_batch.record_applied_key(&recent);
-            self.recent.set(recent);
+        for entry in self.dedupe.window.of(&keys, now_ms) {
+            self.next_batch.record_applied_key(&entry);
+            self.dedupe.window.set(entry);
         }
         Ok(true)
     }

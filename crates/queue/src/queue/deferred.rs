@@ -1,17 +1,17 @@
-//! What was deferred: writing acknowledgements, syncing, closing unused files.
+//! Deferred work: writing acknowledgements, syncing, closing idle files.
 
 use crate::format::record::RowId;
 use crate::index::RowState;
-use crate::queue::Queue;
 use crate::queue::commit::fail_if_lost;
 use crate::queue::state::State;
+use crate::queue::{DEFERRED_BYTES_MAX, Queue};
 use crate::store::files::Readable;
 use crate::store::log::Log;
-use crate::sync::try_lock;
+use crate::sync::{MutexGuard, try_lock};
 use crate::{Error, Sync};
 
 impl Queue {
-    /// After the interval, writes what is not written yet, and syncs it if the definition says so.
+    /// Schedules a write of pending records after the interval, and a sync if the definition says so.
     pub(crate) fn schedule_flush(&self, state: &mut State) {
         if !state.flush_scheduled {
             state.flush_scheduled = true;
@@ -19,14 +19,31 @@ impl Queue {
         }
     }
 
-    /// Writes the acknowledgements that are not written yet.
+    /// Sees to it that what is in effect already is written: now if it is much, else later.
+    pub(crate) fn write_deferred(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
+        if state.next_batch.bytes.len() >= DEFERRED_BYTES_MAX && !state.has_leader {
+            return self.commit(state);
+        }
+        self.schedule_flush(&mut state);
+        Ok(())
+    }
+
+    /// Like [`Queue::write_deferred`]; if it can't be written now, it is written with a later batch.
+    pub(crate) fn write_leases(&self, state: MutexGuard<'_, State>) -> Result<(), Error> {
+        match self.write_deferred(state) {
+            Err(Error::Disk { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Writes pending acknowledgements.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         let state = self.lock();
         state.usable()?;
         if state.next_batch.bytes.is_empty() { Ok(()) } else { self.commit(state) }
     }
 
-    /// Does what [`Queue::schedule_flush`] deferred.
+    /// Does what [`Queue::schedule_flush`] has scheduled.
     pub(crate) fn flush_deferred(&self) -> Result<(), Error> {
         self.lock().flush_scheduled = false;
         let settled = if self.definition.sync == Sync::Interval { self.sync() } else { self.flush() };
@@ -40,7 +57,7 @@ impl Queue {
         settled
     }
 
-    /// Writes and syncs what was deferred, for queues that do not sync with every batch.
+    /// Writes and syncs everything pending, for queues that do not sync every batch.
     ///
     /// # Errors
     /// [`Error::Disk`]; after a failed sync the queue is out of service.
@@ -75,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Closes the files when the queue was not used since the last call.
+    /// Closes the files if the queue was not used since the last call.
     pub(crate) fn close_if_idle(&self) -> Result<(), Error> {
         let mut state = self.lock();
         if std::mem::take(&mut state.used) {
@@ -96,7 +113,7 @@ impl Queue {
         flushed.and(closed)
     }
 
-    /// Has a row wait although it is due later. If an owner gives it back, it is due as before.
+    /// Makes a scheduled row available now. If an owner returns it, it is due as before.
     pub(crate) fn make_available(&self, state: &mut State, id: RowId) -> Result<(), Error> {
         if let Some(attribute_reader) = self.attribute_reader.as_ref().filter(|_| state.index.scheduled() > 0)
             && state.index.row_state(id)? == RowState::Scheduled
@@ -126,7 +143,7 @@ impl Queue {
 }
 
 fn is_free(state: &State) -> bool {
-    let busy = state.writing || state.led || !state.next_batch.bytes.is_empty();
+    let busy = state.writing || state.has_leader || !state.next_batch.bytes.is_empty();
     !busy && state.log.as_ref().is_some_and(Log::is_open)
 }
 

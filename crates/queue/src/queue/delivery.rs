@@ -1,8 +1,8 @@
-//! How a row is handed to exactly one of the waiting sessions, in the order in which they came.
+//! Delivers each row to exactly one waiting session, first come, first served.
 //!
-//! A waiter is registered in every queue it waits on, in the same critical section in which all of them had
-//! nothing for it. Whoever makes a row available offers it to the waiters of that queue before releasing the
-//! queue's lock. So a row that matches a registered waiter never stays behind.
+//! A waiter registers in all of its queues in the critical section in which none had a row for it.
+//! Whoever makes a row available offers it to the waiters before releasing the queue's lock. So no row
+//! that matches a registered waiter is missed.
 
 use crate::format::record::RowId;
 use crate::index::OrderKey;
@@ -11,20 +11,13 @@ use crate::queue::state::State;
 use crate::queue::waiter::{Delivery, Notification, Registration};
 use crate::{Error, Filter};
 
-/// Tells all waiting sessions.
-pub(crate) fn wake_all(state: &mut State, notification: &Notification) {
-    for (_, waiter) in std::mem::take(&mut state.waiters) {
-        waiter.notifier.notify(Some(waiter.round), notification.clone());
-    }
-}
-
 /// A row that became available, with its bytes if they are at hand.
 pub(crate) struct Candidate<'bytes> {
     pub(crate) id: RowId,
     pub(crate) row: Option<&'bytes [u8]>,
 }
 
-/// Hands rows that became available to waiting sessions, in order.
+/// Delivers rows that became available to waiting sessions, in order.
 pub(crate) fn deliver(
     state: &mut State,
     mut candidates: Vec<Candidate<'_>>,
@@ -41,13 +34,12 @@ pub(crate) fn deliver(
     }
     let mut from = 0;
     while !candidates.is_empty() {
-        let Some(ticket) = state.waiters.range(from..).next().map(|(ticket, _)| *ticket) else { break };
-        let Some(waiter) = state.waiters.remove(&ticket) else { break };
+        let Some((ticket, waiter)) = state.waiters.take_from(from) else { break };
         from = ticket + 1;
         let (target, reader, rows) = match choose(state, &waiter, &candidates) {
             Ok(Some(chosen)) => chosen,
             Ok(None) => {
-                state.waiters.insert(ticket, waiter);
+                state.waiters.put_back(ticket, waiter);
                 continue;
             }
             Err(_) => {

@@ -1,27 +1,24 @@
-//! Leases: a row is owned by whoever has its token, for a time, without a connection. A lease is written with
-//! the next batch and not synced for its own sake; a crash may end it early, and then its token is refused.
+//! Operations on leases: a lease gives the holder of its token a row for a limited time (visibility
+//! timeout), without a connection. A lease is written with the next batch and not synced on its own; a
+//! crash may end it early, and its token is then stale.
 
 use std::time::Duration;
 
 use crate::Error;
 use crate::format::record::RowId;
 use crate::format::retry_policy::FailureInfo;
+use crate::queue::Queue;
 use crate::queue::delivery::{Candidate, deliver};
 use crate::queue::lease_table::{Clock, LeaseEntry, LeaseStatus, LeasedRow, Token};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
-use crate::queue::{DEFERRED_BYTES_MAX, Queue};
-use crate::sync::MutexGuard;
 
-/// Rows whose leases end in one turn, before others get the queue.
-const DUE_MAX: usize = 512;
-
-/// What leases of a statement have in common.
+/// What the leases of a statement have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaseTerms {
-    /// How long they last.
+    /// The visibility timeout.
     pub(crate) length: Duration,
-    /// What is random in their tokens.
+    /// The random part of their tokens.
     pub(crate) secret: u64,
 }
 
@@ -30,8 +27,8 @@ impl Queue {
         self.shared.clock()
     }
 
-    /// Sets numbers for leases aside, with a checkpoint, so that none is given again after a crash. The first
-    /// time this makes it a queue with leases.
+    /// Reserves lease numbers with a checkpoint, so that none is used again after a crash. The first call
+    /// makes this a queue with leases.
     pub(crate) fn reserve_numbers(&self, count: usize) -> Result<(), Error> {
         let _maintenance = self.begin_maintenance()?;
         if self.lock().leases.want(count as u64) {
@@ -41,7 +38,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases rows, which are owned by leases since `clock`. There must be numbers for them.
+    /// Leases rows, which leases own since `clock`. Numbers must have been reserved.
     pub(crate) fn lease(
         &self,
         state: &mut State,
@@ -67,25 +64,8 @@ impl Queue {
         leased
     }
 
-    /// Sees to it that what is in effect already is written: now if it is much, else later.
-    pub(crate) fn write_deferred(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
-        if state.next_batch.bytes.len() >= DEFERRED_BYTES_MAX && !state.led {
-            return self.commit(state);
-        }
-        self.schedule_flush(&mut state);
-        Ok(())
-    }
-
-    /// Like [`Queue::write_deferred`]; if it can't be written now, it is written with a later batch.
-    pub(crate) fn write_leases(&self, state: MutexGuard<'_, State>) -> Result<(), Error> {
-        match self.write_deferred(state) {
-            Err(Error::Disk { .. }) => Ok(()),
-            other => other,
-        }
-    }
-
-    /// Makes the leases of these tokens longer: they are over after this time. One that has expired is
-    /// renewed if nobody has taken the row. Returns how many tokens were good.
+    /// Extends the leases of these tokens: they expire after this time. An expired lease is renewed if no
+    /// other consumer has the row. Returns the number of valid tokens.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
@@ -94,7 +74,7 @@ impl Queue {
         good(tokens, self.try_extend(tokens, length))
     }
 
-    /// Like [`Queue::extend`], but returns the tokens that were not good.
+    /// Like [`Queue::extend`], but returns the stale tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -113,10 +93,9 @@ impl Queue {
         })
     }
 
-    /// Gives leased rows back because the work on them failed. They wait again, after the delay, or after as
-    /// long as the policy says if there is none. Those that have no tries left are moved to the queue for
-    /// them, or stay and are given to nobody. A queue with a policy keeps the reason. Returns how many tokens
-    /// were good.
+    /// Returns leased rows as failed. They are delivered again after the delay, or after the policy's
+    /// backoff if there is none. Rows without tries left move to the dead letter queue, or stay
+    /// undelivered. A queue with a policy stores the reason. Returns the number of valid tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -124,7 +103,7 @@ impl Queue {
         good(tokens, self.try_nack(tokens, delay, why))
     }
 
-    /// Like [`Queue::nack`], but returns the tokens that were not good.
+    /// Like [`Queue::nack`], but returns the stale tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -151,8 +130,7 @@ impl Queue {
         Ok(stale)
     }
 
-    /// What becomes of a row when a try has failed: it waits again, now or after a delay, or has no tries
-    /// left.
+    /// The state of a row after a failed try: available at once or after a delay, or without tries left.
     pub(crate) fn after_failure(&self, entry: LeaseEntry, delay: Option<u64>, clock: Clock) -> LeaseEntry {
         let policy = &self.definition.policy;
         let failed = entry.failed.saturating_add(1);
@@ -173,8 +151,8 @@ impl Queue {
         }
     }
 
-    /// Gives rows back that a connection owned when it ended: in a queue with a policy that is a failed try.
-    /// Returns those that wait again.
+    /// Counts a failed try for rows that a connection owned when it ended, and returns those that are
+    /// available again.
     pub(crate) fn count_failed_tries(
         &self,
         state: &mut State,
@@ -199,7 +177,7 @@ impl Queue {
         Ok(back)
     }
 
-    /// Gives leased rows back as if they had not been leased. Returns how many tokens were good.
+    /// Returns leased rows without counting a try. Returns the number of valid tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -207,7 +185,7 @@ impl Queue {
         good(tokens, self.try_release(tokens))
     }
 
-    /// Like [`Queue::release`], but returns the tokens that were not good.
+    /// Like [`Queue::release`], but returns the stale tokens.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -222,9 +200,8 @@ impl Queue {
         })
     }
 
-    /// Changes the lease of each good token, in the queue in which it is now. `change` returns whether the
-    /// row waits again, and nothing when the token is not good after all. Returns the tokens that were not
-    /// good.
+    /// Changes the lease of each valid token, in the queue that has it now. `change` returns whether the
+    /// row is available again, or `None` for a stale token. Returns the stale tokens.
     fn change_leases(
         &self,
         tokens: &[Token],
@@ -256,14 +233,14 @@ impl Queue {
         Ok(stale)
     }
 
-    /// Finds the rows of good tokens and keeps them from everybody: they are about to be ended.
+    /// Finds the rows of valid tokens and hides them from others: they are about to be acknowledged.
     pub(crate) fn begin_to_end(&self, tokens: &[Token]) -> Result<EndingRows, Error> {
         let mut state = self.lock();
         state.usable()?;
         state.begin_to_end(tokens, self.clock())
     }
 
-    /// Undoes [`Queue::begin_to_end`] for rows that could not be ended.
+    /// Undoes [`Queue::begin_to_end`] for rows that could not be acknowledged.
     pub(crate) fn cancel_end(&self, epoch: u64, rows: &[RowId]) {
         let mut state = self.lock();
         if state.epoch != epoch {
@@ -306,29 +283,7 @@ impl Queue {
         Ok(to_end)
     }
 
-    /// Has a thread look when the next lease or delay is over, the next row is due or a kept row's time is
-    /// over, or at once when a row has no tries left.
-    pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
-        let scheduled =
-            state.scheduled.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
-        let over =
-            state.index.retained.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
-        let due = state
-            .leases
-            .due()
-            .into_iter()
-            .chain(self.dead_letters_due_at(state))
-            .chain(scheduled)
-            .chain(over)
-            .min();
-        let Some(due) = due else { return };
-        if state.leases.next_check_ms.is_none_or(|next| due < next) {
-            state.leases.next_check_ms = Some(due);
-            self.shared.schedule_due(self, Duration::from_millis(due.saturating_sub(up_ms)));
-        }
-    }
-
-    /// When the lease or the delay of a row is over, milliseconds since 1970, and how many tries have failed.
+    /// When the lease or delay of a row ends, in milliseconds since 1970, and the number of failed tries.
     #[must_use]
     pub fn lease_of(&self, row: RowId) -> Option<(u64, u64)> {
         let state = self.lock();
@@ -341,78 +296,6 @@ impl Queue {
             LeaseStatus::Free | LeaseStatus::Expired | LeaseStatus::EndingExpired(_) | LeaseStatus::Dead => 0,
         };
         Some((until_ms, entry.failed))
-    }
-
-    /// Ends leases and delays that are over, and lets rows come that are due: they wait, and are offered to
-    /// waiting sessions. Kept rows go whose time is over.
-    ///
-    /// # Errors
-    /// Those of [`Queue::extend`].
-    pub fn end_due(&self) -> Result<(), Error> {
-        loop {
-            let mut state = self.lock();
-            state.usable()?;
-            let clock = self.clock();
-            let ended = self.end_due_now(&mut state)?;
-            let kept = self.trim_kept(&mut state)?;
-            state.leases.next_check_ms = None;
-            self.schedule_due(&mut state, clock.up_ms);
-            let more =
-                kept || state.leases.next_due(clock.up_ms).is_some() || state.scheduled.is_due(clock.wall_ms);
-            if ended {
-                self.write_leases(state)?;
-            } else {
-                drop(state);
-            }
-            if !more {
-                // What can't be moved now stays, and is tried again.
-                self.move_due_dead_letters().ok();
-                return Ok(());
-            }
-        }
-    }
-
-    /// Ends some of the leases and delays that are over, and lets some of the rows come that are due. Returns
-    /// whether leases or delays were ended.
-    pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
-        if state.leases.due().is_none() && state.scheduled.is_empty() {
-            return Ok(false);
-        }
-        let clock = self.clock();
-        let (mut back, mut ended) = (Vec::new(), 0);
-        while let Some(row) = state.leases.next_due(clock.up_ms).filter(|_| ended < DUE_MAX) {
-            let Some(entry) = state.leases.get(row) else { break };
-            ended += 1;
-            let over = match entry.status {
-                LeaseStatus::Leased(_) => {
-                    state.counters.leases_expired += 1;
-                    let entry = self.after_failure(entry, None, clock);
-                    let status = match entry.status {
-                        LeaseStatus::Delayed(until) => LeaseStatus::ExpiredDelayed(until),
-                        LeaseStatus::Free => LeaseStatus::Expired,
-                        other => other,
-                    };
-                    LeaseEntry { status, ..entry }
-                }
-                LeaseStatus::ExpiredDelayed(_) => LeaseEntry { status: LeaseStatus::Expired, ..entry },
-                _ => LeaseEntry { status: LeaseStatus::Free, ..entry },
-            };
-            state.note_end(row, over, clock)?;
-            if matches!(over.status, LeaseStatus::Free | LeaseStatus::Expired) {
-                back.extend(state.disown(&[row], OwnerId::LEASE)?);
-            }
-        }
-        let room = DUE_MAX - ended;
-        for row in
-            std::iter::from_fn(|| state.scheduled.take_due(clock.wall_ms)).take(room).collect::<Vec<_>>()
-        {
-            back.extend(state.make_due(row)?.then_some(row));
-        }
-        self.schedule_due(state, clock.up_ms);
-        back.iter().for_each(|row| state.arrivals.note_late(*row, clock.wall_ms));
-        back.sort_unstable();
-        deliver(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
-        Ok(ended > 0)
     }
 }
 
@@ -449,7 +332,7 @@ impl State {
         others
     }
 
-    /// Replaces what is known of the leases of a row; it is written with the next batch.
+    /// Replaces the lease of a row; it is written with the next batch.
     fn note_lease(&mut self, row: RowId, entry: Option<LeaseEntry>, clock: Clock) {
         self.leases.set(row, entry);
         let written = self.leases.written(row, clock);
@@ -458,7 +341,7 @@ impl State {
 
     /// Notes what becomes of a row whose lease is over or whose try has failed. Those behind one that has no
     /// tries left do not wait for it.
-    fn note_end(&mut self, row: RowId, entry: LeaseEntry, clock: Clock) -> Result<(), Error> {
+    pub(crate) fn note_end(&mut self, row: RowId, entry: LeaseEntry, clock: Clock) -> Result<(), Error> {
         self.note_lease(row, Some(entry), clock);
         if entry.status == LeaseStatus::Dead { self.index.unblock_group(row) } else { Ok(()) }
     }
@@ -490,7 +373,7 @@ impl State {
         Ok(to_end)
     }
 
-    /// Owns a row whose lease has expired, if it still waits.
+    /// Takes a row again whose lease has expired, if it is still available.
     fn reacquire(&mut self, row: RowId, clock: Clock) -> Result<bool, Error> {
         let waits = self.is_waiting(row)?;
         if waits {
@@ -505,16 +388,16 @@ impl State {
     }
 }
 
-/// Rows of good tokens that are about to be ended.
+/// Rows of valid tokens that are about to be acknowledged.
 pub(crate) struct EndingRows {
     pub(crate) epoch: u64,
     /// In order.
     pub(crate) rows: Vec<RowId>,
-    /// The tokens that were not good.
+    /// The stale tokens.
     pub(crate) stale: Vec<Token>,
 }
 
-/// How many of the tokens were good.
+/// The number of valid tokens.
 pub(crate) fn good(tokens: &[Token], stale: Result<Vec<Token>, Error>) -> Result<u64, Error> {
     stale.map(|stale| (tokens.len() - stale.len()) as u64)
 }

@@ -1,7 +1,7 @@
-//! The leases of a queue, in memory: by row, by the number in the token, and by when they are over.
+//! The leases of a queue in memory: by row, by token number, and by expiry.
 //!
-//! While the queue is open, times are those of a clock that never jumps; the wall clock only counts from one
-//! opening to the next.
+//! While the queue is open, times are those of the monotonic clock; the wall clock only counts across
+//! restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,16 +11,16 @@ use crate::format::lease_record::{Lease, Leases, Phase, Span};
 use crate::format::record::RowId;
 use crate::format::retry_policy::FailureInfo;
 
-/// How many numbers are set aside with one write. An opening begins after those of the one before, so that
-/// no number is given twice, whatever a crash has lost.
+/// How many numbers one checkpoint reserves. Each opening starts after those reserved before, so that no
+/// number is used twice whatever a crash has lost.
 const NUMBERS: u64 = 1 << 20;
 
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
-/// What the holder of a lease shows.
+/// The token of a lease, which its holder presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Different for all leases of a queue. A later lease of the queue has a greater one.
+    /// Unique within the queue; later leases have greater numbers.
     pub number: u64,
     secret: u64,
 }
@@ -64,27 +64,27 @@ impl std::str::FromStr for Token {
     }
 }
 
-/// A row, and what its lessee must show.
+/// A leased row and its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeasedRow {
     /// The row.
     pub row: RowId,
     /// Its token.
     pub token: Token,
-    /// Which try this is: one more than have failed.
+    /// The number of this try: one more than have failed.
     pub tries: u64,
 }
 
-/// Two clocks at one moment, in milliseconds.
+/// Both clocks at one moment, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Since 1970; it may jump.
+    /// Wall clock, since 1970; it may jump.
     pub(crate) wall_ms: u64,
-    /// Since some moment; it never jumps.
+    /// Monotonic clock.
     pub(crate) up_ms: u64,
 }
 
-/// What a row is doing that was leased once. Times are those of the clock that never jumps.
+/// The lease state of a row. Times are those of the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseStatus {
     Free,
@@ -93,17 +93,17 @@ pub(crate) enum LeaseStatus {
     Leased(u64),
     /// Until when.
     Delayed(u64),
-    /// Expired, and nobody is given the row until then.
+    /// Expired, with a delay until then.
     ExpiredDelayed(u64),
     /// It has no tries left.
     Dead,
-    /// It is being ended. If it is not after all, its lease goes on until then.
+    /// It is being acknowledged. If that is undone, its lease goes on until then.
     EndKind(u64),
-    /// It is being ended though its lease was over. If it is not after all, nobody is given it until then.
+    /// It is being acknowledged after its lease expired. If that is undone, the delay goes on until then.
     EndingExpired(u64),
 }
 
-/// What is known of the leases of a row.
+/// The lease of a row, past or present.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseEntry {
     pub(crate) token: Token,
@@ -143,14 +143,14 @@ impl LeaseEntry {
     }
 }
 
-/// What the readers of a row may be shown beside it.
+/// What may be shown with a row: failed tries, reason and token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryInfo {
-    /// How many of its tries have failed, also in a queue that it died in.
+    /// Failed tries, including those in the queue it came from as a dead letter.
     pub failed: u64,
-    /// Why the last one failed; empty when nobody said.
+    /// The reason of the last failure; may be empty.
     pub why: Arc<str>,
-    /// What ends it, for its lessee.
+    /// The token, for the holder of the lease.
     pub token: Option<Token>,
 }
 
@@ -164,17 +164,17 @@ pub(crate) struct LeaseTable {
     /// Like `ceiling`, for the next checkpoint.
     wanted: u64,
     rows: BTreeMap<RowId, LeaseEntry>,
-    /// The rows whose tokens are good, by number.
+    /// The rows with valid tokens, by number.
     numbers: BTreeMap<u64, RowId>,
-    /// When leases and delays are over.
+    /// When leases and delays end.
     due: BTreeSet<(u64, RowId)>,
     leased: u64,
     delayed: u64,
     /// The rows that have no tries left.
     dead: BTreeSet<RowId>,
-    /// What is known of rows besides.
+    /// Earlier failures of rows.
     failures: BTreeMap<RowId, FailureInfo>,
-    /// For when somebody is asked to look what is due.
+    /// When the next check of what is due is scheduled.
     pub(crate) next_check_ms: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Rows that were ended and are kept: they are given again, or go when their time is over.
+//! Acknowledged rows that are kept: they can be replayed until their retention time is over.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -8,16 +8,16 @@ use crate::queue::Queue;
 use crate::queue::batch::{BatchBuilder, EndKind};
 use crate::queue::state::State;
 
-/// Rows that go or wait again in one turn, before others get the queue.
+/// Rows per lock of the queue.
 pub(crate) const ROWS_MAX: u64 = 1 << 16;
 
-/// Which kept rows are meant.
+/// Selects kept rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetainedFilter {
-    /// Rows with these numbers.
+    /// Row ids.
     pub rows: Range<RowId>,
-    /// Rows that were ended in this time, both ends included, milliseconds since 1970. When a row was ended
-    /// is known to the second.
+    /// When the rows were acknowledged, both ends included, in milliseconds since 1970, exact to the
+    /// second.
     pub within_ms: RangeInclusive<u64>,
 }
 
@@ -39,8 +39,8 @@ impl Queue {
         if self.definition.is_keeping() { EndKind::Discarded } else { EndKind::Deleted }
     }
 
-    /// Has rows wait again that were ended and are kept, in their former places. Returns how many. When this
-    /// returns that is as durable as the queue's definition says.
+    /// Replays acknowledged rows at their former positions. Returns how many. On return that is as
+    /// durable as the queue's definition says.
     ///
     /// # Errors
     /// [`Error::NotKept`]; those of [`Queue::publish`]: those before are then given again, and the others are
@@ -49,8 +49,8 @@ impl Queue {
         self.replay_to(None, ended)
     }
 
-    /// Like [`Queue::replay`], but the rows wait for this reader only; also those that it has ended and
-    /// another reader has not. When the reader ended these is not known, so a time leaves them out.
+    /// Like [`Queue::replay`], but only for this reader, including rows that it has acknowledged and
+    /// another reader has not. When it acknowledged those is unknown, so a time range excludes them.
     ///
     /// # Errors
     /// Those of [`Queue::replay`].

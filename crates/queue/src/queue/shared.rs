@@ -1,4 +1,4 @@
-//! What all queues of an engine share, and the work that is due for them.
+//! What all queues of an engine share, and the jobs of the background threads.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,30 +14,28 @@ use crate::store::files::OpenFiles;
 use crate::sync::{Condvar, Mutex, lock, wait, wait_for};
 use crate::{Counters, Error};
 
-/// How an engine works. The defaults are right for a server.
+/// Options of an engine. The defaults suit a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes after which a segment is sealed. Opening a queue reads about this much.
+    /// Segment size in bytes. Opening a queue reads about this much.
     pub segment_bytes: u64,
-    /// Threads that compact, write checkpoints, and write and sync what was deferred. With none, this happens
-    /// only on request.
+    /// Background threads for compaction, checkpoints and deferred writes. With none, these happen only
+    /// on request.
     pub threads: usize,
-    /// How long rows of a queue with [`crate::Sync::Interval`] may stay unsynced, and how long an
-    /// acknowledgement may stay unwritten without [`crate::Sync::Always`].
+    /// Maximum delay before rows of a queue with [`crate::Sync::Interval`] are synced, and before an
+    /// acknowledgement is written without [`crate::Sync::Always`].
     pub interval: Duration,
-    /// When this many segments are empty, a checkpoint is written and their files are removed.
+    /// Number of empty segments that triggers a checkpoint, which removes their files.
     pub emptied_max: usize,
-    /// A queue that was not used for this long closes its files until the next use; it may take up to twice
-    /// as long.
+    /// Idle time after which a queue closes its files; it may take up to twice as long.
     pub idle: Duration,
-    /// How many files all queues together may have open, or a few more. When there are too many, the least
-    /// recently used are closed until they are used again.
+    /// Approximate maximum number of open files of all queues. The least recently used are closed first.
     pub files_max: usize,
     /// The time, milliseconds since 1970.
     pub now_ms: fn() -> u64,
-    /// Milliseconds since some moment, by a clock that nobody sets.
+    /// A monotonic clock in milliseconds.
     pub up_ms: fn() -> u64,
-    /// Random bytes, for the incarnation of a new queue.
+    /// Random bytes, for the incarnation id of a new queue.
     pub random: fn() -> [u8; 16],
 }
 
@@ -79,16 +77,16 @@ pub(crate) struct Shared {
     moved: Condvar,
 }
 
-/// Rows that go from one queue to another.
+/// Counts moves of rows between queues.
 #[derive(Default)]
 struct MoveCounter {
-    /// Whether none may begin.
+    /// Whether new moves are refused.
     paused: bool,
-    /// How many are at it.
+    /// Moves in progress.
     busy: usize,
 }
 
-/// Rows are moved, as long as this value lives.
+/// Counts a move as long as this value lives.
 pub(crate) struct MoveGuard<'shared>(&'shared Shared);
 
 impl Drop for MoveGuard<'_> {

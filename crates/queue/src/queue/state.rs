@@ -8,17 +8,17 @@ use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
 use crate::index::arrival_times::ArrivalTimes;
-use crate::index::dedupe_window::DedupeWindow;
 use crate::index::scheduled::ScheduledRows;
 use crate::index::{Index, RowState};
 use crate::queue::batch::{BatchBuilder, runs};
 use crate::queue::copy_state::CopyState;
+use crate::queue::dedupe_state::DedupeState;
 use crate::queue::lease_table::LeaseTable;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::rate::Rate;
 use crate::queue::reader::Reader;
 use crate::queue::scan_progress::ConditionCache;
-use crate::queue::waiter::Registration;
+use crate::queue::waiter::WaitList;
 use crate::store::log::Log;
 use crate::{Counters, Error, Filter};
 
@@ -58,11 +58,11 @@ pub(crate) struct State {
     /// How many batches could not be written. What is in effect already of each is gathered again.
     pub(crate) abandoned_batches: u64,
     /// Somebody waits to write what is gathered.
-    pub(crate) led: bool,
+    pub(crate) has_leader: bool,
     /// How many wait with them.
-    pub(crate) joined: u64,
+    pub(crate) followers: u64,
     /// Whether several contributed to the batch before.
-    pub(crate) crowded: bool,
+    pub(crate) last_batch_was_shared: bool,
     /// The active segment is closed before the next batch, however short it is.
     pub(crate) closing: bool,
     /// Somebody uses the log: writes, syncs, or empties the queue.
@@ -73,8 +73,7 @@ pub(crate) struct State {
     pub(crate) log: Option<Log>,
     /// Something is not written or synced yet, and is scheduled to be.
     pub(crate) flush_scheduled: bool,
-    pub(crate) waiters: BTreeMap<u64, Registration>,
-    pub(crate) tickets: u64,
+    pub(crate) waiters: WaitList,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseTable,
     /// Those who are each given every row, in the order of the definition.
@@ -83,10 +82,7 @@ pub(crate) struct State {
     pub(crate) arrivals: ArrivalTimes,
     /// Rows that are due later.
     pub(crate) scheduled: ScheduledRows,
-    /// Keys of rows that came a short time ago, in a queue that leaves doubles out.
-    pub(crate) recent: DedupeWindow,
-    /// Keys of rows that are being written.
-    pub(crate) pending_keys: BTreeSet<u128>,
+    pub(crate) dedupe: DedupeState,
     /// What becomes of rows that have no tries left.
     pub(crate) dead_letters: DeadLetterState,
     pub(crate) conditions: ConditionCache,
@@ -127,23 +123,21 @@ impl State {
             pending: Vec::new(),
             next_batch: BatchBuilder::default(),
             abandoned_batches: 0,
-            led: false,
+            has_leader: false,
             closing: false,
             writing: false,
             maintaining: false,
             log: Some(log),
-            joined: 0,
-            crowded: false,
+            followers: 0,
+            last_batch_was_shared: false,
             flush_scheduled: false,
-            waiters: BTreeMap::new(),
-            tickets: 0,
+            waiters: WaitList::default(),
             owners: BTreeMap::new(),
             leases: LeaseTable::default(),
             readers: Vec::new(),
             arrivals: ArrivalTimes::from(next),
             scheduled: ScheduledRows::default(),
-            recent: DedupeWindow::default(),
-            pending_keys: BTreeSet::new(),
+            dedupe: DedupeState::default(),
             dead_letters: DeadLetterState::default(),
             conditions: ConditionCache::default(),
             used: false,
@@ -184,17 +178,10 @@ impl State {
         batch.decided().for_each(|tx| {
             self.deciding.remove(tx);
         });
-        self.forget_pending_keys(batch);
+        self.dedupe.forget_pending(&batch.keys);
         let cut: Vec<_> = batch.replayed.iter().map(|(_, run)| *run).collect();
         self.index.return_runs(&cut);
         self.next_batch.inherit(batch);
-    }
-
-    /// Notes that rows with the keys of a batch are not being written any more.
-    pub(crate) fn forget_pending_keys(&mut self, batch: &BatchBuilder) {
-        batch.keys.iter().for_each(|key| {
-            self.pending_keys.remove(key);
-        });
     }
 
     /// Whether a relayed row has already arrived or is being written.

@@ -46,7 +46,7 @@ impl Queue {
                 + state.leases.memory()
                 + state.arrivals.memory()
                 + state.scheduled.memory()
-                + state.recent.memory()
+                + state.dedupe.window.memory()
                 + state.readers.iter().map(|reader| reader.ended.memory()).sum::<usize>())
                 as u64,
             waiters: state.waiters.len() as u64,

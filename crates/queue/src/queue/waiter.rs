@@ -1,5 +1,6 @@
-//! Who waits for rows, and how each waiter is told.
+//! Waiting sessions and their notifications.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,22 +19,22 @@ pub(crate) struct Delivery {
     pub(crate) rows: Vec<RowId>,
 }
 
-/// What a session is told.
+/// A notification to a waiting session.
 #[derive(Clone, Debug)]
 pub(crate) enum Notification {
     /// It has rows.
     Rows(Delivery),
-    /// It must stop waiting.
+    /// Stop waiting.
     Interrupted,
-    /// A queue that it waited on was held back, and no longer is: it must look again.
+    /// A queue was paused and no longer is: look again.
     Again,
-    /// A queue that it waited on was dropped.
+    /// A queue was dropped.
     Dropped,
-    /// A queue that it waited on is out of service.
+    /// A queue is out of service.
     Broken(Error),
 }
 
-/// Where a session waits for news.
+/// What a session waits on.
 #[derive(Default)]
 pub(crate) struct Notifier {
     inside: Mutex<NotifierState>,
@@ -95,7 +96,7 @@ impl Notifier {
     }
 }
 
-/// What a waiter would take from a queue.
+/// A target of a waiter in a queue.
 pub(crate) struct Alternative {
     /// Its index in the list of targets.
     pub(crate) target: usize,
@@ -111,4 +112,51 @@ pub(crate) struct Registration {
     pub(crate) rows_max: usize,
     /// In the waiter's order of preference.
     pub(crate) alternatives: Vec<Alternative>,
+}
+
+/// The sessions that wait on a queue, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct WaitList {
+    by_ticket: BTreeMap<u64, Registration>,
+    last_ticket: u64,
+}
+
+impl WaitList {
+    /// Adds a waiter at the end. Returns its ticket.
+    pub(crate) fn add(&mut self, waiter: Registration) -> u64 {
+        self.last_ticket += 1;
+        self.by_ticket.insert(self.last_ticket, waiter);
+        self.last_ticket
+    }
+
+    /// Removes a waiter, if it is still there.
+    pub(crate) fn remove(&mut self, ticket: u64) {
+        self.by_ticket.remove(&ticket);
+    }
+
+    /// Takes the first waiter with this ticket or a later one.
+    pub(crate) fn take_from(&mut self, ticket: u64) -> Option<(u64, Registration)> {
+        let ticket = *self.by_ticket.range(ticket..).next()?.0;
+        self.by_ticket.remove_entry(&ticket)
+    }
+
+    /// Puts a waiter back that was taken.
+    pub(crate) fn put_back(&mut self, ticket: u64, waiter: Registration) {
+        self.by_ticket.insert(ticket, waiter);
+    }
+
+    /// Tells all waiters, who leave the list.
+    pub(crate) fn wake_all(&mut self, notification: &Notification) {
+        for waiter in std::mem::take(&mut self.by_ticket).into_values() {
+            waiter.notifier.notify(Some(waiter.round), notification.clone());
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_ticket.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_ticket.is_empty()
+    }
 }

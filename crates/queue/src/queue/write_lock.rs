@@ -1,11 +1,11 @@
-//! Taking turns: one caller at a time writes or tidies up.
+//! The write lock: one caller at a time writes, and one does maintenance.
 
 use crate::queue::Queue;
 use crate::queue::state::State;
 use crate::sync::{MutexGuard, wait};
 
 impl Queue {
-    /// Waits until nobody writes, and keeps others from it.
+    /// Acquires the write lock.
     pub(crate) fn acquire_write_lock<'guard>(
         &self,
         mut state: MutexGuard<'guard, State>,
@@ -22,11 +22,11 @@ impl Queue {
         self.write_lock_released.notify_all();
     }
 
-    /// The state while nobody writes or tidies up.
+    /// Locks out writers and maintenance.
     pub(crate) fn lock_exclusively(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         // Contributors to the next batch go first.
-        while state.writing || state.maintaining || state.led {
+        while state.writing || state.maintaining || state.has_leader {
             state = wait(&self.write_lock_released, state);
         }
         state.writing = true;
@@ -34,7 +34,7 @@ impl Queue {
         state
     }
 
-    /// Runs `work` while nobody opens, writes or removes a file of the queue.
+    /// Runs `work` while nobody opens, writes or removes files of the queue.
     pub(crate) fn with_exclusive_lock<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.lock_exclusively();
         let result = work();

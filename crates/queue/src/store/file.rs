@@ -142,7 +142,7 @@ impl SegmentFile {
         let read = self.open()?.source.read_full_at(offset, &mut bytes);
         let read = read.map_err(|error| Error::disk(&self.path())(error))?;
         if read < len {
-            return Err(self.corrupt("the file ends too early", offset + read as u64));
+            return Err(self.corrupt("an unexpected end of file", offset + read as u64));
         }
         Ok(bytes)
     }
@@ -159,7 +159,7 @@ impl SegmentFile {
             .filter(|(header, _)| header.kind == Kind::Index)
             .ok_or_else(|| self.corrupt("an index with a wrong checksum", stored.offset))?;
         SegmentIndex::decode(body, header.first, self.segment_id.features)
-            .ok_or_else(|| self.corrupt("an index that is no index", stored.offset))
+            .ok_or_else(|| self.corrupt("an invalid index", stored.offset))
     }
 }
 
@@ -199,7 +199,7 @@ impl SegmentReader {
             self.window = Some(read.map_err(|error| Error::disk(&self.file.path())(error))?);
         }
         let bytes = self.window.as_ref().and_then(|window| window.get(offset, len));
-        let bytes = bytes.ok_or_else(|| self.file.corrupt("the file ends too early", offset))?;
+        let bytes = bytes.ok_or_else(|| self.file.corrupt("an unexpected end of file", offset))?;
         checked_row(id, bytes).ok_or_else(|| self.file.corrupt("a row with a wrong checksum", offset))
     }
 }

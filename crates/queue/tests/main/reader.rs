@@ -131,7 +131,7 @@ fn a_reader_must_be_named_and_have_no_lease() {
     let opened = TestQueue::new(&read_by(Sync::Always, &["a", "b"]));
     put(&opened.queue, "row");
     let error = session(1).wait(&[all(&opened.queue)], &mut poll(1)).unwrap_err();
-    assert_eq!(error.to_string(), "the queue has readers: name one of them behind an @ (a, b)");
+    assert_eq!(error.to_string(), "the queue has readers: name one after an @ (a, b)");
     let error = opened.queue.reader("c").unwrap_err();
     assert_eq!(error.to_string(), "the queue has no reader 'c'; it has a, b");
     let leased = session(1).lease(&[for_reader(&opened.queue, "a")], &mut poll(1), Duration::from_secs(9));

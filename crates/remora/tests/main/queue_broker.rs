@@ -384,7 +384,7 @@ fn what_cannot_be_sent_or_received_is_named() {
         &[&here, "shop.jobs", &right, "orders.new"],
         &[],
         1,
-        &["no stream of JetStream takes the subject orders.new"],
+        &["no JetStream stream stores the subject orders.new"],
     );
     says(&[&here, "shop.jobs", &right, "orders.*"], &[], 1, &["\"orders.*\" is no subject"]);
     says(&[&here, "shop.jobs", &right], &[], 1, &["nats://host SUBJECT"]);
@@ -487,6 +487,6 @@ fn a_connection_is_encrypted() {
         let mut command = forward(&[&url(&server), "shop.jobs", &there, "orders.new"]);
         // Who is trusted comes as far as the streams, of which there are none.
         let ended = ended(command.arg("--once").env("SSL_CERT_FILE", &pem)).exits(1);
-        assert!(ended.err.contains("no stream of JetStream"), "{}", ended.err);
+        assert!(ended.err.contains("no JetStream stream"), "{}", ended.err);
     }
 }

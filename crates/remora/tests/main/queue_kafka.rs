@@ -192,7 +192,7 @@ fn what_kafka_refuses_is_named() {
         ends(code, &places.each_ref().map(String::as_str), &[], words);
     };
     says(&to(&there).each_ref().map(String::as_str), &["--key", "w"], &["--key: the queue has no column w"]);
-    tells(10, at("kafka", "", 1), &["it hung up"]);
+    tells(10, at("kafka", "", 1), &["the broker closed the connection; check credentials"]);
     tells(10, at("kafka", "plain:s3@", 0), &["leave out user:password@"]);
     tells(10, at("kafka", "plain:s3@", 1), &["Authentication failed"]);
     tells(10, at("kafka", "scram:s3@", 1), &["Authentication failed"]);
@@ -266,7 +266,7 @@ fn a_topic_that_is_made_anew_counts_anew() {
     );
     receive()
         .exits(1)
-        .says(&["partition 0 of the topic anew: messages 2 to 2 were deleted before they came"]);
+        .says(&["partition 0 of the topic anew: messages 2 to 2 were deleted before they were received"]);
     let group = ["--bootstrap-server", &brokers, "--group", "c", "--topic", "anew"];
     let reset = [&group[..], &["--reset-offsets", "--to-earliest", "--execute"]].concat();
     kafka.tool("consumer.group.ConsumerGroupCommand", &reset, "");

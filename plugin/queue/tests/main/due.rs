@@ -40,7 +40,7 @@ fn kinds(server: &Server) {
     assert_eq!(one.column("SELECT v FROM n"), [1, 3]);
     one.run("CREATE TABLE d (v INT, at DATETIME(6)) ENGINE=QUEUE DUE=at");
     let warning = one.warning();
-    assert!(warning.contains("no time zone, and DUE reads it as UTC"), "{warning}");
+    assert!(warning.contains("no time zone and is read as UTC"), "{warning}");
     one.run(
         "INSERT INTO d VALUES (1, UTC_TIMESTAMP()), (2, UTC_TIMESTAMP() + INTERVAL 15 MINUTE), \
          (3, NOW()), (4, '1969-12-31'), (5, NULL)",
@@ -81,11 +81,11 @@ fn seen_and_cancelled(server: &Server) {
 fn refused(server: &Server) {
     let mut one = server.connect("refused_due");
     for (column, options, why) in [
-        ("at VARCHAR(20)", "DUE=at", "can't say when a row is due"),
-        ("at DOUBLE", "DUE=at", "can't say when a row is due"),
-        ("at DATE", "DUE=at", "can't say when a row is due"),
-        ("at INT NULL", "DUE=at FAILED=at", "filled when a row is read"),
-        ("at INT", "DUE=moment", "DUE='moment' names no column"),
+        ("at VARCHAR(20)", "DUE=at", "can't be used for DUE"),
+        ("at DOUBLE", "DUE=at", "can't be used for DUE"),
+        ("at DATE", "DUE=at", "can't be used for DUE"),
+        ("at INT NULL", "DUE=at FAILED=at", "FAILED, WHY or TOKEN"),
+        ("at INT", "DUE=moment", "DUE='moment' is not a column"),
     ] {
         let error = one.error(&format!("CREATE TABLE t (v INT, {column}) ENGINE=QUEUE {options}"));
         assert!(error.contains(why), "{column} {options}: {error}");
@@ -98,7 +98,7 @@ fn altered(server: &Server) {
     one.run("CREATE TABLE t (f INT NULL, v INT, at INT) ENGINE=QUEUE DUE=at FAILED=f");
     one.run("INSERT INTO t (v, at) VALUES (1, 2000000000), (2, 0)");
     let error = one.error("ALTER TABLE t RENAME COLUMN at TO moment");
-    assert!(error.contains("say its new name in the option too"), "{error}");
+    assert!(error.contains("change the option too"), "{error}");
     one.run("ALTER TABLE t RENAME COLUMN at TO moment, DUE=moment");
     assert_eq!(one.column("SELECT v FROM t"), [2]);
     let create: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");

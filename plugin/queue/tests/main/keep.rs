@@ -91,9 +91,9 @@ fn given_again(server: &Server) {
         Some(14)
     );
     for (wrong, why) in [
-        ("'t', 3, 2", "the first is after the last"),
-        ("'t', 1, '2026-01-01'", "two numbers of rows or two times"),
-        ("'t', 'x', NULL", "'x' is neither the number of a row nor a time"),
+        ("'t', 3, 2", "the start is after the end"),
+        ("'t', 1, '2026-01-01'", "two row numbers or two times"),
+        ("'t', 'x', NULL", "'x' is neither a row number nor a time"),
         ("'t', '2026-13-01', NULL", "neither"),
         ("'t', '2026-01-01 10:00:00x', NULL", "neither"),
     ] {

@@ -73,7 +73,7 @@ fn altered(server: &Server) {
     order("ALTER TABLE t PRIORITY=''", [1, 2, 3]);
     order("ALTER TABLE t PRIORITY=q", [3, 2, 1]);
     let error = one.error("ALTER TABLE t RENAME COLUMN q TO r");
-    assert!(error.contains("say its new name in the option too"), "{error}");
+    assert!(error.contains("change the option too"), "{error}");
     let create: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");
     assert!(create[0].1.contains("`PRIORITY`='q'"), "{}", create[0].1);
 }
@@ -81,11 +81,11 @@ fn altered(server: &Server) {
 fn refused(server: &Server) {
     let mut one = server.connect("refused_priority");
     for (column, options, why) in [
-        ("p VARCHAR(20)", "PRIORITY=p", "can't say which rows come first"),
-        ("p DECIMAL(5,2)", "PRIORITY=p", "can't say which rows come first"),
-        ("p TIMESTAMP", "PRIORITY=p", "can't say which rows come first"),
-        ("p INT NULL", "PRIORITY=p FAILED=p", "filled when a row is read"),
-        ("p INT", "PRIORITY=q", "PRIORITY='q' names no column"),
+        ("p VARCHAR(20)", "PRIORITY=p", "can't be used for PRIORITY"),
+        ("p DECIMAL(5,2)", "PRIORITY=p", "can't be used for PRIORITY"),
+        ("p TIMESTAMP", "PRIORITY=p", "can't be used for PRIORITY"),
+        ("p INT NULL", "PRIORITY=p FAILED=p", "FAILED, WHY or TOKEN"),
+        ("p INT", "PRIORITY=q", "PRIORITY='q' is not a column"),
     ] {
         let error = one.error(&format!("CREATE TABLE t (v INT, {column}) ENGINE=QUEUE {options}"));
         assert!(error.contains(why), "{column} {options}: {error}");

@@ -98,12 +98,12 @@ fn named(server: &Server) {
     one.run("CREATE TABLE `pl@in` (v INT) ENGINE=QUEUE");
     one.run("INSERT INTO `pl@in` VALUES (5)");
     for (function, why) in [
-        ("queue_wait('t', 0)", "the queue has readers: name one of them behind an @ (a, b)"),
+        ("queue_wait('t', 0)", "the queue has readers: name one after an @ (a, b)"),
         ("queue_wait('t@c', 0)", "the queue has no reader 'c'; it has a, b"),
         ("queue_wait('plain@a', 0)", "the queue has no reader 'a': it was created without READERS"),
         ("queue_wait('none@a', 0)", "there is no queue readers_named.none@a"),
-        ("queue_lease_json(30, 1, 't@a', 0)", "take them with queue_wait()"),
-        ("queue_lease_json(30, 1, 't', 0)", "name one of them"),
+        ("queue_lease_json(30, 1, 't@a', 0)", "use queue_wait()"),
+        ("queue_lease_json(30, 1, 't', 0)", "name one after an @"),
     ] {
         let told = if function.starts_with("queue_wait") {
             assert_eq!(one.value(&format!("SELECT {function}")), None, "{function}");
@@ -123,7 +123,7 @@ fn altered(server: &Server) {
     assert_eq!(given(&mut one, "a", 2), [1, 2]);
     let mut two = server.connect("readers_altered");
     let error = two.error("ALTER TABLE t ADD w INT");
-    assert!(error.contains("2 rows are with readers"), "{error}");
+    assert!(error.contains("readers own 2 rows"), "{error}");
     end(&mut one);
     assert_eq!(given(&mut one, "b", 1), [1]);
     end(&mut one);
@@ -139,13 +139,13 @@ fn refused(server: &Server) {
     let mut one = server.connect("readers_refused");
     for (options, why) in [
         ("READERS='a'", "READERS needs KEEP"),
-        ("KEEP=9 READERS='a' TRANSACTIONAL=1", "a transaction ends a row for all"),
+        ("KEEP=9 READERS='a' TRANSACTIONAL=1", "a transaction removes a row for all"),
         ("KEEP=9 READERS='a' PRIORITY=v", "the order of their numbers"),
         ("KEEP=9 READERS='a' FIFO=v", "the order of their numbers"),
-        ("KEEP=9 READERS='a' TRIES=3", "tries are counted for a row"),
+        ("KEEP=9 READERS='a' TRIES=3", "tries are counted per row"),
         ("KEEP=9 READERS='a' FAILED=f", "show tries and leases"),
-        ("KEEP=9 READERS='a,,b'", "'' is no name"),
-        ("KEEP=9 READERS='a b'", "'a b' is no name"),
+        ("KEEP=9 READERS='a,,b'", "'' is not a reader name"),
+        ("KEEP=9 READERS='a b'", "'a b' is not a reader name"),
         ("KEEP=9 READERS='a,b,a'", "'a' is there twice"),
     ] {
         let error = one.error(&format!("CREATE TABLE t (v INT, f INT NULL) ENGINE=QUEUE {options}"));

@@ -182,6 +182,6 @@ impl Client {
 /// Stops a server with commits that are not in their queues: it ends as in a crash, and says so.
 pub(crate) fn end_as_in_a_crash(server: &mut Sandbox) -> Result<(), sandbox::Error> {
     let told = server.stop().unwrap_err().to_string();
-    assert!(told.contains("The server ends now as in a crash"), "{told}");
+    assert!(told.contains("The server exits now as in a crash"), "{told}");
     Ok(())
 }

@@ -198,7 +198,7 @@ fn a_row_that_is_taken_and_not_shown_is_told() {
     assert!(one.column("SELECT v FROM t WHERE v = 1 AND queue_wait('t', 0)").is_empty());
     let warning = one.warning();
     assert!(
-        warning.contains("hidden.t is owned") && warning.contains("queue_wait('t:CONDITION')"),
+        warning.contains("hidden.t are owned") && warning.contains("queue_wait('t:CONDITION')"),
         "{warning}"
     );
     assert_eq!(one.column("SELECT v FROM t"), [3]);

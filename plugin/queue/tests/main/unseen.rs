@@ -79,8 +79,8 @@ fn twice(server: &Server, name: &str) {
     assert!(both[0].0.contains("\"v\":4") && both[0].1.contains("\"v\":5"), "{both:?}");
 }
 
-/// A function or a trigger waits: rows that the calling statement has taken are not ended by that, and neither are
-/// those that a function took and may not have read, by the statement that called it.
+/// A function or a trigger waits: rows that the calling statement has taken are not ended by that, and
+/// neither are those that a function took and may not have read, by the statement that called it.
 fn in_functions(server: &Server, name: &str) {
     let mut one = queues(server, name);
     one.run("INSERT INTO b VALUES (7)");
@@ -113,7 +113,7 @@ fn in_functions(server: &Server, name: &str) {
         "INSERT INTO t SELECT queue_wait('a', 0)",
     ] {
         let error = one.error(statement);
-        let refused = ["has taken rows already", "after rows of a queue were read"];
+        let refused = ["has taken rows already", "after the statement has read rows"];
         assert!(refused.iter().any(|refused| error.contains(refused)), "{statement}: {error}");
         assert_eq!(one.value("SELECT @@queue_owner"), Some(0), "{statement}");
         assert_eq!(one.column("SELECT v FROM a"), [1, 2, 3], "{statement}");
@@ -123,7 +123,8 @@ fn in_functions(server: &Server, name: &str) {
     one.run("INSERT INTO t SELECT v FROM a WHERE queue_wait('a', 0)");
     assert_eq!(one.column("SELECT v FROM a"), [1]);
     assert_eq!(one.value("SELECT queue_abort()"), Some(1));
-    // Each statement of a function has seen its rows, and so has each call; an end between two waits is meant.
+    // Each statement of a function has seen its rows, and so has each call; an end between two waits is
+    // meant.
     for (statement, result, left) in [
         ("SELECT read_two()", vec![12], vec![3]),
         ("SELECT read_a() FROM i", vec![1, 2], vec![3]),

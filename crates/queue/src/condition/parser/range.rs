@@ -1,6 +1,6 @@
 //! IN, BETWEEN and LIKE.
 
-use super::{COMPARISON_LEVEL, Node, Operation, Parser, Part, Token, Wrong};
+use super::{COMPARISON_LEVEL, Node, Operand, Operation, Parser, SyntaxError, Token};
 use crate::condition::Pattern;
 use crate::condition::schema::ColumnLayout;
 
@@ -14,7 +14,7 @@ pub(super) enum Range {
 
 impl Parser<'_> {
     /// Reads the keyword of such a comparison, if one follows, and whether NOT precedes it.
-    pub(super) fn range(&mut self) -> Result<Option<(Range, bool)>, Wrong> {
+    pub(super) fn range(&mut self) -> Result<Option<(Range, bool)>, SyntaxError> {
         let contrary = self.is_word("not");
         let word = |word: &str| match word.to_ascii_lowercase().as_str() {
             "in" => Some(Range::In),
@@ -41,8 +41,8 @@ impl Parser<'_> {
     pub(super) fn ranged(
         &mut self,
         (range, contrary): (Range, bool),
-        left: (Part, usize),
-    ) -> Result<Part, Wrong> {
+        left: (Operand, usize),
+    ) -> Result<Operand, SyntaxError> {
         let node = match range {
             Range::In => {
                 self.expect("(")?;
@@ -71,11 +71,11 @@ impl Parser<'_> {
             Range::Like => self.like(left)?,
         };
         let node = if contrary { Node::Not(Box::new(node)) } else { node };
-        Ok(Part::Number(node.folded(self.collate)))
+        Ok(Operand::Number(node.folded(self.collate)))
     }
 
     /// Compares the left side with the value that follows.
-    fn one_of(&mut self, left: &(Part, usize)) -> Result<Node, Wrong> {
+    fn one_of(&mut self, left: &(Operand, usize)) -> Result<Node, SyntaxError> {
         self.count_copy(&left.0)?;
         let at = self.start;
         let value = (self.expression(0)?, at);
@@ -83,14 +83,14 @@ impl Parser<'_> {
     }
 
     /// Counts the operations of a part once more, because it is evaluated once more.
-    fn count_copy(&mut self, part: &Part) -> Result<(), Wrong> {
-        if let Part::Number(node) = part {
+    fn count_copy(&mut self, part: &Operand) -> Result<(), SyntaxError> {
+        if let Operand::Number(node) = part {
             self.operations += node.size();
         }
         self.count()
     }
 
-    fn like(&mut self, (left, left_at): (Part, usize)) -> Result<Node, Wrong> {
+    fn like(&mut self, (left, left_at): (Operand, usize)) -> Result<Node, SyntaxError> {
         self.count()?;
         let pattern = self.literal("LIKE needs a string behind it")?;
         let mut escape = '\\';
@@ -104,7 +104,7 @@ impl Parser<'_> {
             };
         }
         match left {
-            Part::Text(column, collation) => {
+            Operand::Text(column, collation) => {
                 let layout = self.schema.columns.get(column).map(|column| column.layout);
                 let padded = matches!(layout, Some(ColumnLayout::Fixed(..)));
                 Ok(match self.collate.encode(collation, &pattern) {
@@ -114,7 +114,7 @@ impl Parser<'_> {
                     None => Node::NeverSame(column),
                 })
             }
-            Part::Enum(column, collation) => {
+            Operand::Enum(column, collation) => {
                 let bytes = self.collate.encode(collation, &pattern);
                 let pattern = bytes.map(|bytes| Pattern { bytes, escape, padded: false });
                 Ok(self.members(column, |member| {
@@ -125,7 +125,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn literal(&mut self, otherwise: &str) -> Result<String, Wrong> {
+    pub(super) fn literal(&mut self, otherwise: &str) -> Result<String, SyntaxError> {
         let at = self.start;
         match self.advance()? {
             Token::Text(text) => Ok(text),

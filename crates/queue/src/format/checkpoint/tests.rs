@@ -43,7 +43,7 @@ fn example() -> Checkpoint {
     let (sync, schema) = (Sync::Interval, b"columns".to_vec());
     let order = Order { due: Some(300), priority: Some(7), fifo: Some(2) };
     let dedupe = Some(Dedupe { column: 200, for_ms: 5000 });
-    let recent = vec![DedupeEntry { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
+    let dedupe_entries = vec![DedupeEntry { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
     let keep_ms = 3_600_000;
     let kept = vec![RetainedRun { first: 70, count: 2, ended_s: 1_700_000_000 }];
     let readers = vec!["audit".to_owned(), "mail".to_owned()];
@@ -66,7 +66,7 @@ fn example() -> Checkpoint {
         transactions,
         leases,
         failures,
-        recent,
+        dedupe_entries,
         kept,
         ended,
     }
@@ -121,14 +121,14 @@ fn a_checkpoint_without_features_has_nothing_of_them() {
         .iter()
         .map(|listed| CheckpointSegment { scheduled: false, kept: 0, ..listed.clone() })
         .collect();
-    let (recent, kept, ended) = (Vec::new(), Vec::new(), Vec::new());
+    let (dedupe_entries, kept, ended) = (Vec::new(), Vec::new(), Vec::new());
     let without = Checkpoint {
         definition,
         segments,
         transactions,
         leases,
         failures,
-        recent,
+        dedupe_entries,
         kept,
         ended,
         ..with.clone()
@@ -140,7 +140,7 @@ fn a_checkpoint_without_features_has_nothing_of_them() {
     encode_failures(&with.failures, &mut list);
     with.definition.order.encode(&mut list);
     with.definition.dedupe.unwrap().encode(&mut list);
-    encode_dedupe_entries(&with.recent, &mut list);
+    encode_dedupe_entries(&with.dedupe_entries, &mut list);
     list.push(u8::from(with.segments[0].scheduled));
     put_varint(&mut list, with.segments[0].kept);
     put_varint(&mut list, with.definition.keep_ms);

@@ -1,0 +1,110 @@
+//! What happens when a time is over: leases and delays end, scheduled rows become available, retained rows
+//! go.
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::queue::Queue;
+use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::lease_table::{LeaseEntry, LeaseStatus};
+use crate::queue::owner::OwnerId;
+use crate::queue::state::State;
+
+/// Rows whose leases end in one turn, before others get the queue.
+const DUE_MAX: usize = 512;
+
+impl Queue {
+    /// Schedules a background check for the next expiry of a lease or delay, due time or retention time,
+    /// or at once for dead letters.
+    pub(crate) fn schedule_due(&self, state: &mut State, up_ms: u64) {
+        let scheduled =
+            state.scheduled.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
+        let over =
+            state.index.retained.look_after(|| self.shared.now_ms()).map(|left| up_ms.saturating_add(left));
+        let due = state
+            .leases
+            .due()
+            .into_iter()
+            .chain(self.dead_letters_due_at(state))
+            .chain(scheduled)
+            .chain(over)
+            .min();
+        let Some(due) = due else { return };
+        if state.leases.next_check_ms.is_none_or(|next| due < next) {
+            state.leases.next_check_ms = Some(due);
+            self.shared.schedule_due(self, Duration::from_millis(due.saturating_sub(up_ms)));
+        }
+    }
+
+    /// Expires leases and delays, makes due rows available, and removes kept rows whose retention time is
+    /// over.
+    ///
+    /// # Errors
+    /// Those of [`Queue::extend`].
+    pub fn end_due(&self) -> Result<(), Error> {
+        loop {
+            let mut state = self.lock();
+            state.usable()?;
+            let clock = self.clock();
+            let ended = self.end_due_now(&mut state)?;
+            let kept = self.trim_kept(&mut state)?;
+            state.leases.next_check_ms = None;
+            self.schedule_due(&mut state, clock.up_ms);
+            let more =
+                kept || state.leases.next_due(clock.up_ms).is_some() || state.scheduled.is_due(clock.wall_ms);
+            if ended {
+                self.write_leases(state)?;
+            } else {
+                drop(state);
+            }
+            if !more {
+                // What can't be moved now stays, and is tried again.
+                self.move_due_dead_letters().ok();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Expires some leases and delays, and makes some due rows available. Returns whether leases or
+    /// delays have expired.
+    pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
+        if state.leases.due().is_none() && state.scheduled.is_empty() {
+            return Ok(false);
+        }
+        let clock = self.clock();
+        let (mut back, mut ended) = (Vec::new(), 0);
+        while let Some(row) = state.leases.next_due(clock.up_ms).filter(|_| ended < DUE_MAX) {
+            let Some(entry) = state.leases.get(row) else { break };
+            ended += 1;
+            let over = match entry.status {
+                LeaseStatus::Leased(_) => {
+                    state.counters.leases_expired += 1;
+                    let entry = self.after_failure(entry, None, clock);
+                    let status = match entry.status {
+                        LeaseStatus::Delayed(until) => LeaseStatus::ExpiredDelayed(until),
+                        LeaseStatus::Free => LeaseStatus::Expired,
+                        other => other,
+                    };
+                    LeaseEntry { status, ..entry }
+                }
+                LeaseStatus::ExpiredDelayed(_) => LeaseEntry { status: LeaseStatus::Expired, ..entry },
+                _ => LeaseEntry { status: LeaseStatus::Free, ..entry },
+            };
+            state.note_end(row, over, clock)?;
+            if matches!(over.status, LeaseStatus::Free | LeaseStatus::Expired) {
+                back.extend(state.disown(&[row], OwnerId::LEASE)?);
+            }
+        }
+        let room = DUE_MAX - ended;
+        for row in
+            std::iter::from_fn(|| state.scheduled.take_due(clock.wall_ms)).take(room).collect::<Vec<_>>()
+        {
+            back.extend(state.make_due(row)?.then_some(row));
+        }
+        self.schedule_due(state, clock.up_ms);
+        back.iter().for_each(|row| state.arrivals.note_late(*row, clock.wall_ms));
+        back.sort_unstable();
+        deliver(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
+        Ok(ended > 0)
+    }
+}
