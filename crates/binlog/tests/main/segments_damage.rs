@@ -154,7 +154,11 @@ fn a_front_is_that_of_its_segment() {
     assert!(changed(|header| header.segment.end = 108).unwrap_err().contains("chunk lengths"));
     assert!(changed(|header| header.segment.start = u64::MAX).unwrap_err().contains("chunk lengths"));
     assert!(changed(|header| header.segment.last = 6).unwrap_err().contains("a root must be named"));
-    assert!(changed(|header| header.segment.root = Some(String::new())).unwrap_err().contains("a root must be named"));
+    assert!(
+        changed(|header| header.segment.root = Some(String::new()))
+            .unwrap_err()
+            .contains("a root must be named")
+    );
     // A segment that nobody would read is not written.
     let long = |count| {
         let mut header = header.clone();

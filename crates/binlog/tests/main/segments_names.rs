@@ -112,7 +112,10 @@ fn a_segment_in_clear_does_not_stop_an_encrypted_archive() {
     // Nor does it hide that the newest segment is gone.
     disk.remove(&newest).unwrap();
     let found = proven(&disk, Some(&full));
-    assert!(found.damages.iter().any(|damage| damage.what.contains("newest segments are missing")), "{found:?}");
+    assert!(
+        found.damages.iter().any(|damage| damage.what.contains("newest segments are missing")),
+        "{found:?}"
+    );
     disk.put(&newest, &own);
     let mut keeper = keeper(&disk, Some(&put));
     assert!(are_named(&keeper.damages()));

@@ -6,7 +6,7 @@ use binlog::event::format::Format;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Change, Kind};
-use binlog::group::Name;
+use binlog::group::GroupId;
 
 use super::ended::Ended;
 
@@ -36,7 +36,7 @@ pub(crate) enum Xa {
 /// A transaction, or a statement that is none.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    pub(crate) name: Name,
+    pub(crate) name: GroupId,
     /// How its first file is written from its first event on.
     pub(crate) format: Rc<Format>,
     pub(crate) start: Place,
@@ -114,7 +114,7 @@ pub(crate) fn slot(change: Change) -> usize {
 }
 
 impl Transaction {
-    pub(crate) fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
+    pub(crate) fn new(name: GroupId, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
         Transaction {
             name,
             format,
