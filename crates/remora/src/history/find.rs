@@ -78,7 +78,7 @@ fn in_segments(path: &Path) -> Result<Option<(Home, Option<u32>)>> {
     Ok(None)
 }
 
-/// The files of a timeline of an archive in segments; of the newest one if no number is given. Returns its
+/// The files of a timeline of a segmented archive; of the newest one if no number is given. Returns its
 /// number.
 pub(crate) fn of_segments(
     segments: &Arc<SegmentArchive>,

@@ -1,4 +1,4 @@
-//! What reads an archive in segments.
+//! What reads a segmented archive.
 
 use crate::extract::{execute, session};
 use crate::segments::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
@@ -177,7 +177,7 @@ fn a_key_with_few_rights_is_enough() {
             play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{row}')")]);
             play.once().exits(0);
         }
-        // Its segments are folded, and none goes.
+        // Its segments are compacted, and none goes.
         let before = play.stored().len();
         play.does(&["FLUSH BINARY LOGS"]);
         play.once().exits(0);
