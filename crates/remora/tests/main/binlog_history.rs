@@ -11,7 +11,7 @@ fn reset_master_connected_begins_a_line_and_overwrites_nothing() {
 }
 
 #[test]
-fn reset_master_away_begins_a_line_and_overwrites_nothing() {
+fn reset_master_away_begins_a_timeline_and_overwrites_nothing() {
     mariadb().for_each(|product| reset_master(product, false));
 }
 
