@@ -208,7 +208,8 @@ fn multi_domain_gap() {
         });
         forget(&play, "binlog.000002", "./binlog.000001\n./binlog.000003\n./binlog.000004\n");
         let told = verify(&play).exits(4).out;
-        let said = "binlog.000001: it names binlog.000002 as the next file, but log.index lists binlog.000003";
+        let said =
+            "binlog.000001: it names binlog.000002 as the next file, but log.index lists binlog.000003";
         assert!(told.contains(said), "{told}");
         kept.iter().for_each(|(bytes, path)| std::fs::write(path, bytes).unwrap());
         verify(&play).exits(0);
