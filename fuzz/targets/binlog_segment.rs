@@ -1,4 +1,4 @@
-//! Any bytes as a segment, and any change of an archive in segments: what is read is a part of what was
+//! Any bytes as a segment, and any change of a segmented archive: what is read is a part of what was
 //! archived, or an error, and damage is told.
 #![no_main]
 

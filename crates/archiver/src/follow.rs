@@ -12,7 +12,7 @@ use binlog::Corrupt;
 use binlog::archive::Tail;
 use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Body, Event, Kind};
-use binlog::group::Name;
+use binlog::group::GroupId;
 use progress::size;
 use server::Error;
 use server::binlog_dump::{BinlogDump, DumpRequest, Packet};
@@ -85,7 +85,7 @@ pub(crate) struct Follow<'r, 'a> {
     /// How long what was read waits until it is synced.
     patience: Duration,
     /// The last transaction.
-    name: Name,
+    name: GroupId,
     /// When the newest event was made, in seconds since 1970.
     newest_s: i64,
     /// When that which is read next had not come yet, by the server's clock.
@@ -143,7 +143,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             waits: false,
             gather,
             patience: pace::patience(run.sync, Duration::ZERO, gather),
-            name: Name::None,
+            name: GroupId::None,
             newest_s: 0,
             before_s: run.time_s(),
             was_silent: false,
@@ -391,7 +391,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             Kind::START_ENCRYPTION if header.next_position == 0 => return Ok(Took::It),
             Kind::GTID => {
                 if let Body::Gtid(gtid) = event.parse()? {
-                    self.name = Name::MariaDb(gtid.number);
+                    self.name = GroupId::MariaDb(gtid.number);
                 }
             }
             _ => {}

@@ -5,7 +5,7 @@ use crate::event::{Body, Event};
 
 /// The role of an event in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum EventRole {
     /// It belongs to no group.
     Outside,
     /// A group begins with it.
@@ -20,7 +20,7 @@ pub enum Part {
 
 /// How a group is identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Name {
+pub enum GroupId {
     /// MariaDB's GTID.
     MariaDb(Number),
     /// MySQL's GTID.
@@ -44,13 +44,13 @@ enum Until {
 /// a relay log, whose groups may continue there.
 #[derive(Clone, Debug, Default)]
 pub struct Grouping {
-    open: Option<(Name, Until)>,
+    open: Option<(GroupId, Until)>,
 }
 
 /// The role of an event, as far as groups are concerned.
 enum Role {
     Outside,
-    Starts(Name, Until),
+    Starts(GroupId, Until),
     /// BEGIN.
     Begins,
     /// A statement.
@@ -66,7 +66,7 @@ enum Role {
 impl Grouping {
     /// The identifier of the open group.
     #[must_use]
-    pub fn open(&self) -> Option<Name> {
+    pub fn open(&self) -> Option<GroupId> {
         self.open.map(|(name, _)| name)
     }
 
@@ -76,39 +76,39 @@ impl Grouping {
     }
 
     /// The role of the next event. The second value is true if the previous group never ended.
-    pub fn take(&mut self, event: &Event<'_>, body: &Body<'_>) -> (Part, bool) {
+    pub fn take(&mut self, event: &Event<'_>, body: &Body<'_>) -> (EventRole, bool) {
         let role = role(event, body);
         let cut = matches!(role, Role::Starts(..)) && self.open.is_some();
         let part = match (role, self.open) {
-            (Role::Outside, _) => Part::Outside,
+            (Role::Outside, _) => EventRole::Outside,
             (Role::Starts(name, until), _) => {
                 self.open = Some((name, until));
-                Part::First
+                EventRole::First
             }
             (Role::Begins, None) => {
-                self.open = Some((Name::None, Until::Commit));
-                Part::First
+                self.open = Some((GroupId::None, Until::Commit));
+                EventRole::First
             }
             (Role::Begins, Some((name, Until::Undecided))) => {
                 self.open = Some((name, Until::Commit));
-                Part::Inside
+                EventRole::Inside
             }
             (Role::Prepares, None) => {
-                self.open = Some((Name::None, Until::Undecided));
-                Part::First
+                self.open = Some((GroupId::None, Until::Undecided));
+                EventRole::First
             }
             (Role::LastRows, None) => {
-                self.open = Some((Name::None, Until::Commit));
-                Part::First
+                self.open = Some((GroupId::None, Until::Commit));
+                EventRole::First
             }
-            (Role::Statement | Role::Commits, None) => Part::Whole,
+            (Role::Statement | Role::Commits, None) => EventRole::Whole,
             (Role::Commits, Some(_))
             | (Role::Statement, Some((_, Until::Statement | Until::Undecided)))
             | (Role::LastRows, Some((_, Until::Statement))) => {
                 self.open = None;
-                Part::Last
+                EventRole::Last
             }
-            (_, Some(_)) => Part::Inside,
+            (_, Some(_)) => EventRole::Inside,
         };
         (part, cut)
     }
@@ -118,12 +118,12 @@ fn role(event: &Event<'_>, body: &Body<'_>) -> Role {
     match body {
         Body::Gtid(gtid) => {
             let until = if gtid.is_standalone() { Until::Statement } else { Until::Commit };
-            Role::Starts(Name::MariaDb(gtid.number), until)
+            Role::Starts(GroupId::MariaDb(gtid.number), until)
         }
         Body::MySqlGtid(Some((server, number))) => {
-            Role::Starts(Name::MySql(*server, *number), Until::Undecided)
+            Role::Starts(GroupId::MySql(*server, *number), Until::Undecided)
         }
-        Body::MySqlGtid(None) => Role::Starts(Name::None, Until::Undecided),
+        Body::MySqlGtid(None) => Role::Starts(GroupId::None, Until::Undecided),
         Body::Query(query) => of_statement(&query.sql),
         Body::ExecuteLoad(_) => Role::Statement,
         Body::Xid(_) | Body::XaPrepare(_) => Role::Commits,

@@ -186,7 +186,7 @@ impl EncryptedStore {
         let stored = source.stat()?.len;
         let keyring = self.sealer.keyring();
         let opening = SealedReader::new(keyring, name, &header, stored, is_finished).map_err(damaged)?;
-        Ok(Box::new(Open {
+        Ok(Box::new(OpenSealedFile {
             source,
             stored,
             opening,
@@ -328,7 +328,7 @@ impl Upload for Sealer<'_> {
 }
 
 /// A file that is being read.
-struct Open {
+struct OpenSealedFile {
     source: Box<dyn Source>,
     /// Bytes that are stored.
     stored: u64,
@@ -338,7 +338,7 @@ struct Open {
     recent: Mutex<(u64, Arc<Vec<u8>>)>,
 }
 
-impl Open {
+impl OpenSealedFile {
     /// The bytes of a segment.
     fn segment(&self, number: u64, stored: Vec<u8>) -> io::Result<Arc<Vec<u8>>> {
         let opened = Arc::new(self.opening.segment(number, stored).map_err(damaged)?);
@@ -365,7 +365,7 @@ fn copy(segment: &[u8], at: usize, to: &mut [u8]) -> usize {
     from.len().min(to.len())
 }
 
-impl Source for Open {
+impl Source for OpenSealedFile {
     fn stat(&self) -> io::Result<Stat> {
         Ok(Stat { len: self.opening.len(), ..self.source.stat()? })
     }
@@ -420,7 +420,7 @@ impl Source for Open {
     }
 }
 
-impl Read for Open {
+impl Read for OpenSealedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(self.position, buffer)?;
         self.position += count as u64;
@@ -428,7 +428,7 @@ impl Read for Open {
     }
 }
 
-impl Seek for Open {
+impl Seek for OpenSealedFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.position = disk::seek(self.position, to, || Ok(self.opening.len()))?;
         Ok(self.position)

@@ -1,4 +1,4 @@
-//! Requests, which are tried again when it may help, and errors that say what the store said.
+//! Requests, which are retried where that may help, and errors that quote the store's answer.
 
 use std::io;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use crate::sign::{self, encoded};
 use crate::store_state::StoreState;
 use crate::{Settings, xml};
 
-/// How often a request is sent.
+/// Maximum number of attempts per request.
 const TRIES: u32 = 6;
-/// No answer, and no further byte of one, for so long: the connection is dead.
+/// A connection without an answer, or a further byte of one, for this long is dead.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The most connections that are kept for the next request.
+/// Maximum number of idle connections that are kept.
 const IDLE_MAX: usize = 16;
 
-/// Files in an object store, whose keys have a common prefix. Clones are the same place.
+/// Files in an object store whose keys have a common prefix. Clones are the same place.
 #[derive(Clone)]
 pub struct Bucket {
     pub(crate) settings: Arc<Settings>,
     agent: Agent,
     pub(crate) cache: Arc<Cache>,
-    /// The lock for writing, if this run has it.
+    /// What this run knows about the store, including its lock.
     pub(crate) state: Arc<StoreState>,
 }
 
-/// One request to the store, again and again the same.
+/// A request to the store.
 pub(crate) struct StoreRequest<'a> {
     pub(crate) method: &'a str,
-    /// Below the prefix. None: it is about the bucket.
+    /// The name below the prefix. `None`: the request is about the bucket.
     pub(crate) name: Option<&'a str>,
     /// Sorted by name, not encoded.
     pub(crate) query: &'a [(&'a str, &'a str)],
@@ -49,7 +49,7 @@ impl StoreRequest<'_> {
     }
 }
 
-/// An answer, and whether the request was sent more than once: then an earlier one may have done the work.
+/// A response, and whether the request was sent more than once: then an earlier attempt may have succeeded.
 pub(crate) struct StoreResponse {
     pub(crate) response: http::Response<Body>,
     pub(crate) was_retried: bool,
@@ -70,7 +70,7 @@ impl StoreResponse {
 }
 
 impl Bucket {
-    /// The files of a bucket below a prefix. Nothing is asked yet.
+    /// The files of a bucket below a prefix. No request is sent yet.
     #[must_use]
     pub fn new(settings: Settings) -> Bucket {
         let roots = match &settings.authorities {
@@ -99,7 +99,7 @@ impl Bucket {
         self.with_settings(|settings| settings.prefix.push_str(&format!("{folder}/")))
     }
 
-    /// The same store, asked in another way.
+    /// The same store with other settings.
     pub(crate) fn with_settings(&self, change: impl FnOnce(&mut Settings)) -> Bucket {
         let mut settings = Settings::clone(&self.settings);
         change(&mut settings);
@@ -112,7 +112,7 @@ impl Bucket {
         format!("s3://{}/{}{name}", self.settings.bucket, self.settings.prefix)
     }
 
-    /// Sends a request until there is an answer that another try would not change.
+    /// Sends a request, and retries it until there is a response that another attempt would not change.
     #[expect(clippy::disallowed_methods, reason = "nothing tells when a store is ready again")]
     pub(crate) fn send(&self, ask: &StoreRequest<'_>) -> io::Result<StoreResponse> {
         let mut wait = self.settings.wait;
@@ -142,7 +142,7 @@ impl Bucket {
         }
     }
 
-    /// The same for answers that are text: one that breaks off is asked for again.
+    /// The same for responses that are text: one that breaks off is requested again.
     pub(crate) fn send_text(&self, ask: &StoreRequest<'_>) -> io::Result<(StoreResponse, String)> {
         let mut number = 1;
         loop {
@@ -197,7 +197,7 @@ impl Bucket {
         }
     }
 
-    /// The error for an answer that is none of those that were expected.
+    /// The error for an unexpected response.
     pub(crate) fn failure(&self, what: &str, name: &str, mut answer: StoreResponse) -> io::Error {
         let status = answer.status();
         let text = answer.text().unwrap_or_default();

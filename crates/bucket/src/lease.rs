@@ -1,13 +1,14 @@
-//! Locks in a store, which has none: small files that are renewed as long as their run is alive.
+//! Locks in a store, which has none: small files that are renewed while their run is alive.
 //!
-//! A lock for one is the file with the highest number, `lease.writer.000042`. It is written with the
-//! condition that there is none of that name, so of two runs one gets the number; no number is used twice. It
-//! is free when its run says so, or when it was not renewed for so long that the run must be dead. The
-//! store's clock tells, and no other. Who takes over ends all uploads of the former holder before it looks
-//! around, and each run looks whether it still has the lock after an upload has begun and before it is
-//! completed. So a run that was only slow can't add anything behind its successor's back.
+//! An exclusive lock is the file with the highest number, `lease.writer.000042`. It is written on the
+//! condition that no file of that name exists, so only one of two runs gets the number; no number is used
+//! twice. The lock is free when its run says so, or when it was not renewed for so long that the run must be
+//! dead. Only the store's clock counts. A run that takes over aborts all uploads of the former holder before
+//! it reads anything, and each run checks whether it still holds the lock after an upload has begun and
+//! before it is completed. So a run that was merely slow can't add anything after its successor has taken
+//! over.
 //!
-//! A lock for several is a file for each of them, `lease.reader.with-ID`.
+//! A shared lock is a file for each of its holders, `lease.reader.with-ID`.
 
 use std::io;
 use std::sync::PoisonError;
@@ -24,18 +25,18 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use crate::client::{Bucket, StoreRequest, StoreResponse};
 use crate::random;
 
-/// What the names of these files begin with.
+/// The prefix of these files' names.
 pub(crate) const BEGIN: &str = "lease.";
-/// A lock that was not renewed for so long is free.
+/// A lock that was not renewed for this many seconds is free.
 const SECONDS: i64 = 120;
-/// How often it is renewed.
+/// The interval between renewals.
 const RENEW: Duration = Duration::from_secs(30);
-/// How often it is tried to take a lock while others take it and give it back.
+/// Attempts to take a lock while other runs take and release it.
 const TRIES: u32 = 8;
 /// The first line of each of these files.
 const MAGIC: &str = "remora lease";
 
-/// What such a file says.
+/// The content of such a file.
 struct LeaseFile {
     is_free: bool,
     seconds: i64,
@@ -57,7 +58,7 @@ impl LeaseFile {
         let value = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         Some(LeaseFile {
             is_free: value("state")? == "free",
-            // Nobody keeps others out for longer, whoever has written it.
+            // Nobody can keep others out for longer, whoever has written it.
             seconds: value("seconds")?.parse::<i64>().ok()?.min(SECONDS),
             holder: value("holder")?.to_owned(),
             id: value("id")?.to_owned(),
@@ -70,11 +71,11 @@ impl LeaseFile {
 struct Lease {
     bucket: Bucket,
     file: String,
-    /// Only one run at a time can have it.
+    /// Whether it is exclusive, and so numbered.
     is_numbered: bool,
     is_writer: bool,
     id: String,
-    /// Ends the thread when it is dropped.
+    /// Dropping it ends the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -92,12 +93,12 @@ fn number_of(lock: &str, name: &str) -> Option<u64> {
     ((1..=NUMBER_MAX).contains(&number) && file(lock, number) == name).then_some(number)
 }
 
-/// Whether this is the file of one of several that hold a lock together.
+/// Whether this is the file of one holder of a shared lock.
 fn is_shared(name: &str) -> bool {
     name.contains(".with-")
 }
 
-/// The seconds between a file's last change and the answer that tells of it, both by the store's clock.
+/// The seconds between a file's last change and this response, both by the store's clock.
 fn age(answer: &StoreResponse) -> Option<i64> {
     let time = |name: &str| -> Option<Timestamp> {
         DateTimeParser::new().parse_timestamp(answer.header(name)?).ok()
@@ -115,12 +116,12 @@ impl Bucket {
         Ok(lease.map(|lease| Box::new(lease) as Box<dyn Guard>))
     }
 
-    /// Who was found to have a lock.
+    /// The holder of a lock that could not be taken.
     pub(crate) fn other_holder(&self) -> Option<String> {
         self.state.other.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Fails if somebody else has taken over the lock for writing.
+    /// Fails if another run has taken over the lock for writing.
     pub(crate) fn check_held(&self) -> io::Result<()> {
         let number = self.state.number.load(Ordering::Acquire);
         let newest = || Ok::<_, io::Error>(self.leases(WRITER_LOCK)?.0.unwrap_or(0));
@@ -136,7 +137,7 @@ impl Bucket {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
     }
 
-    /// Whether somebody else is known to have taken over.
+    /// Whether another run is known to have taken over.
     pub(crate) fn is_lost(&self) -> bool {
         self.state.is_lost.load(Ordering::Acquire)
     }
@@ -149,7 +150,7 @@ impl Bucket {
             let newest = newest.unwrap_or(0);
             let last = if newest == 0 { None } else { self.read_lease(&file(lock, newest))? };
             if newest > 0 && last.is_none() {
-                // Somebody has taken the next number, and removed this one.
+                // Another run has taken the next number, and removed this one.
                 continue;
             }
             if let Some(last) = last.as_ref().filter(|last| last.is_taken()) {
@@ -167,7 +168,7 @@ impl Bucket {
             let answer = self.put(&file(lock, number), self.text("held", &id).as_bytes(), true)?;
             match answer.status() {
                 200 => {}
-                // An earlier try, whose answer was lost, may have written it.
+                // An earlier attempt, whose response was lost, may have written it.
                 412 if self.read_lease(&file(lock, number))?.is_some_and(|seen| seen.id == id) => {}
                 412 => continue,
                 _ => return Err(self.failure("write", &file(lock, number), answer)),
@@ -248,7 +249,7 @@ impl Bucket {
         *self.state.other.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// The highest number of a lock, and the files of those that hold it together.
+    /// The highest number of an exclusive lock, and the files of shared holders.
     fn leases(&self, lock: &str) -> io::Result<(Option<u64>, Vec<String>)> {
         let begin = format!("{BEGIN}{lock}.");
         let names: Vec<String> = self.files(&begin)?.into_keys().collect();
@@ -256,12 +257,12 @@ impl Bucket {
         Ok((newest, names.into_iter().filter(|name| is_shared(name)).collect()))
     }
 
-    /// What such a file says; None if it is gone.
+    /// The content of such a file; `None` if it does not exist.
     fn read_lease(&self, name: &str) -> io::Result<Option<LeaseFile>> {
         let (answer, text) = self.send_text(&StoreRequest::about("GET", name))?;
         match answer.status() {
             200 => {
-                // Without clocks it counts as new.
+                // Without timestamps it counts as new.
                 let age = age(&answer).unwrap_or(0).max(0);
                 let damaged = || {
                     let text = format!("{}: not a lock file; remove it", self.shown(name));
@@ -279,7 +280,7 @@ impl Bucket {
         format!("{MAGIC}\nstate {state}\nseconds {SECONDS}\nholder {holder}\nid {id}\n")
     }
 
-    /// Removes a file that is of no use; if that is not allowed, it stays.
+    /// Removes a file that is no longer needed; without permission, it stays.
     fn try_remove(&self, name: &str) {
         if let Err(error) = self.delete(name) {
             tracing::info!("{error}");
@@ -291,7 +292,7 @@ impl Bucket {
         let answer = self.send(&StoreRequest::about("DELETE", name))?;
         match answer.status() {
             200 | 204 | 404 => {
-                // In a bucket with versions a mark hides the file.
+                // In a bucket with versions a delete marker hides the file.
                 if answer.header("x-amz-delete-marker") == Some("true") {
                     self.state.keeps_removed.store(true, Ordering::Relaxed);
                 }
@@ -308,7 +309,7 @@ impl Lease {
         let (own, name, text) = (bucket.clone(), file.clone(), bucket.text("held", &id));
         let thread = std::thread::spawn(move || {
             while ended.recv_timeout(RENEW) == Err(RecvTimeoutError::Timeout) {
-                // If it can't be renewed, others may take it; that is seen before something is added.
+                // If it can't be renewed, others may take it; that is detected before anything is added.
                 if let Err(error) = own.put(&name, text.as_bytes(), false) {
                     tracing::warn!("the lock can't be renewed: {error}");
                 }

@@ -1,8 +1,8 @@
-//! Folders of object stores that speak the protocol of S3: as repositories, and as places of a mirror.
+//! Folders of object stores with the S3 protocol: as repositories, and as sides of a mirror.
 //!
-//! [`Bucket`] adds files that appear whole or not at all, and numbered ones only if there is none of that
-//! name. It proves that the store keeps this promise when it takes the lock for writing: without it, two runs
-//! could write one file.
+//! [`Bucket`] adds files that appear whole or not at all, and numbered ones only if none of that name exists.
+//! It checks that the store keeps this promise when it takes the lock for writing: otherwise two runs could
+//! write the same file.
 
 mod client;
 mod lease;
@@ -25,45 +25,45 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 pub use client::Bucket;
 
-/// Where a bucket is, and who asks.
+/// Where a bucket is, and the credentials.
 #[derive(Clone)]
 pub struct Settings {
     /// `https://s3.eu-west-1.amazonaws.com`, or the address of another store; without a slash at the end.
     pub endpoint: String,
-    /// Whether the bucket is a part of the path, as most stores besides Amazon's want it, and not of the
-    /// host's name.
+    /// Whether the bucket is a part of the path, as in most stores other than Amazon's, and not of the host
+    /// name.
     pub path_style: bool,
     /// The region that requests are signed for.
     pub region: String,
     /// The bucket.
     pub bucket: String,
-    /// What the keys of all files begin with; empty, or with a slash at the end.
+    /// The prefix of all keys; empty, or with a slash at the end.
     pub prefix: String,
-    /// The name of the key that signs.
+    /// The access key ID.
     pub access_key: String,
-    /// The key.
+    /// The secret access key.
     pub secret_key: String,
-    /// Goes with keys that are valid for some hours only.
+    /// The session token of temporary credentials.
     pub session_token: Option<String>,
-    /// Who may vouch for a store at https; none: the authorities that browsers know.
+    /// Certificate authorities for https; `None`: those of the Mozilla root program.
     pub authorities: Option<Authorities>,
-    /// Who this run is, for others that find its lock: a line.
+    /// A line that describes this run, for others that find its lock.
     pub holder: String,
-    /// For how many seconds nobody may be able to remove what is written. None: as the bucket's rules say.
+    /// For how many seconds everything that is written is retained. `None`: the bucket's defaults apply.
     pub retain_s: Option<u64>,
-    /// The wait after a request that has failed; each further one is twice as long.
+    /// The wait after a failed request; it doubles each time.
     pub wait: Duration,
 }
 
-/// Certificates of authorities that may vouch for a store.
+/// Certificate authorities for a store.
 #[derive(Clone)]
 pub struct Authorities(Vec<Certificate<'static>>);
 
 impl Authorities {
-    /// Those in a file of PEM.
+    /// Reads the certificates in a PEM file.
     ///
     /// # Errors
-    /// `InvalidData` if a certificate in it is none, or there is none in it.
+    /// `InvalidData` if a certificate is invalid, or if there is none.
     pub fn parse(pem: &[u8]) -> io::Result<Authorities> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let mut found = Vec::new();
@@ -84,7 +84,7 @@ impl Authorities {
     }
 }
 
-/// A word that nothing else has.
+/// A unique random word.
 fn random() -> io::Result<String> {
     let mut bytes = [0_u8; 12];
     SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;

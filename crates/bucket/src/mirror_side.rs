@@ -1,4 +1,4 @@
-//! What a mirror does with a store: list, read, add.
+//! A store as a side of a mirror: list, read, add.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -9,19 +9,19 @@ use disk::Guard;
 use crate::client::{Bucket, StoreRequest, StoreResponse};
 use crate::{lease, xml};
 
-/// Files above this length go up in parts.
+/// Files above this length are uploaded in parts.
 pub(crate) const PART: u64 = 16 << 20;
-/// The most parts that a store takes.
+/// Maximum number of parts.
 pub(crate) const PARTS_MAX: u64 = 10_000;
 
-/// The headers with which the store writes a file only if there is none of its name.
+/// The headers for writing a file only if none of its name exists.
 pub(crate) fn condition(only_new: bool) -> Vec<(&'static str, String)> {
     if only_new { vec![("if-none-match", "*".to_owned())] } else { Vec::new() }
 }
 
 impl Bucket {
-    /// Proves that the store refuses a second file of a name, in one request and in parts, with a file that
-    /// is there.
+    /// Checks that the store refuses a second file of a name, with a single request and with a multipart
+    /// upload, using a file that exists.
     pub(crate) fn check_conditional_writes(&self, name: &str, text: &[u8]) -> io::Result<()> {
         let ignores = |how: &str| {
             let text = format!(
@@ -51,7 +51,8 @@ impl Bucket {
         }
     }
 
-    /// The folders directly below the prefix, and the files in them; those in none are under an empty name.
+    /// The folders directly below the prefix, with their files; files outside of folders are listed under an
+    /// empty name.
     ///
     /// # Errors
     /// Those of the store.
@@ -64,7 +65,8 @@ impl Bucket {
         Ok(folders)
     }
 
-    /// All files below the prefix whose names begin so, also in folders, with their lengths.
+    /// All files below the prefix whose names begin like this, including those in folders, with their
+    /// lengths.
     pub(crate) fn files(&self, begin: &str) -> io::Result<BTreeMap<String, u64>> {
         let prefix = format!("{}{begin}", self.settings.prefix);
         let mut files = BTreeMap::new();
@@ -102,7 +104,7 @@ impl Bucket {
         self.send(&StoreRequest { headers: &headers, body: bytes, ..StoreRequest::about("PUT", name) })
     }
 
-    /// Begins an upload in parts.
+    /// Begins a multipart upload.
     pub(crate) fn begin(&self, name: &str, headers: &[(&str, String)]) -> io::Result<String> {
         self.abort_unfinished(name, None)?;
         let headers = [headers, &self.retention(name)?].concat();
@@ -123,13 +125,13 @@ impl Bucket {
         let upload = xml::first(&text, "UploadId")
             .ok_or_else(|| io::Error::other("the store returned no upload ID"))?;
         if answer.was_retried {
-            // One whose name was lost with the answer.
+            // An upload whose ID was lost with the response.
             self.abort_unfinished(name, Some(&upload))?;
         }
         Ok(upload)
     }
 
-    /// Removes the parts of unfinished uploads of a file: they cost money, and no listing shows them.
+    /// Aborts unfinished uploads of a file: their parts cost money, and no listing shows them.
     fn abort_unfinished(&self, name: &str, but: Option<&str>) -> io::Result<()> {
         for (found, id) in self.uploads(name)?.0 {
             if found == name && but != Some(&id) {
@@ -140,7 +142,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Ends all uploads below the prefix: whoever has begun them can't complete them any more.
+    /// Aborts all uploads below the prefix, so that nobody can complete them any more.
     pub(crate) fn abort_all_unfinished(&self) -> io::Result<()> {
         loop {
             let (uploads, is_all) = self.uploads("")?;
@@ -154,7 +156,7 @@ impl Bucket {
         }
     }
 
-    /// Unfinished uploads of files whose names begin so, and whether these are all.
+    /// Unfinished uploads of files whose names begin like this, and whether these are all.
     fn uploads(&self, begin: &str) -> io::Result<(Vec<(String, String)>, bool)> {
         let prefix = format!("{}{begin}", self.settings.prefix);
         let query = [("prefix", &*prefix), ("uploads", "")];
@@ -174,7 +176,7 @@ impl Bucket {
         Ok((found.collect(), xml::first(&text, "IsTruncated").is_none_or(|more| more != "true")))
     }
 
-    /// Sends a part; returns its tag.
+    /// Uploads a part; returns its ETag.
     pub(crate) fn part(&self, name: &str, upload: &str, number: u64, bytes: &[u8]) -> io::Result<String> {
         let number = number.to_string();
         let query = [("partNumber", &*number), ("uploadId", upload)];
@@ -217,7 +219,7 @@ impl Bucket {
         }
     }
 
-    /// Sends a long file; it has its name when the last request is answered.
+    /// Uploads a long file; it exists once the last request is answered.
     fn send_parts(
         &self,
         file: &NewFile<'_>,
@@ -235,7 +237,7 @@ impl Bucket {
         self.complete(file.name, upload, &tags, !file.replaces)
     }
 
-    /// Whether a file of the store is what was to be added.
+    /// Whether a file of the store equals the one that was to be added.
     fn is_same_file(&self, file: &NewFile<'_>, piece: &mut ReadPart<'_>) -> io::Result<bool> {
         if self.len(file.name)? != Some(file.len) {
             return Ok(false);
@@ -256,7 +258,7 @@ impl Bucket {
         Ok(answer.and_then(|answer| answer.header("content-length")?.parse().ok()))
     }
 
-    /// What the store says about a file, if there is one.
+    /// The store's metadata of a file, if it exists.
     pub(crate) fn head(&self, name: &str) -> io::Result<Option<StoreResponse>> {
         let answer = self.send(&StoreRequest::about("HEAD", name))?;
         match answer.status() {
@@ -278,11 +280,11 @@ impl MirrorSide for Bucket {
         }
         let range = [("range", format!("bytes={at}-{}", at + len as u64 - 1))];
         let mut cut = None;
-        // An answer may break off in the middle.
+        // A response may break off.
         for _ in 0..3 {
             let answer = self.send(&StoreRequest { headers: &range, ..StoreRequest::about("GET", name) })?;
             match answer.status() {
-                // 200: the part is all of the file. If it is not, the length tells.
+                // 200: the part is all of the file. If it is not, the length shows that.
                 206 | 200 => {}
                 416 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => return Err(self.failure("read", name, answer)),
@@ -306,7 +308,7 @@ impl MirrorSide for Bucket {
             let upload = self.begin(file.name, &[])?;
             let sent = self.send_parts(file, &upload, piece);
             if !matches!(&sent, Ok(answer) if answer.status() == 200) {
-                // The first error is the one that is told.
+                // The first error is the one that is reported.
                 if let Err(error) = self.abort(file.name, &upload) {
                     tracing::warn!("{error}");
                 }
@@ -314,8 +316,8 @@ impl MirrorSide for Bucket {
             sent?
         };
         match answer.status() {
-            // An earlier try, whose answer was lost, may have written it: 412 for a PUT, 404 for an upload
-            // that is complete. Another run may have written the same.
+            // An earlier attempt, whose response was lost, may have written it: 412 for a PUT, 404 for an
+            // upload that is complete. Or another run has written the same.
             404 | 412 if self.is_same_file(file, piece)? => Ok(()),
             412 => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
@@ -325,7 +327,7 @@ impl MirrorSide for Bucket {
                 let mut answer = answer;
                 let text = answer.text()?;
                 match xml::first(&text, "Code") {
-                    // A completion can fail after its answer has begun.
+                    // A completion can fail after its response has begun.
                     Some(code) if text.contains("<Error>") => {
                         Err(io::Error::other(format!("cannot write: the store says {code}; run it again")))
                     }

@@ -1,4 +1,4 @@
-//! Files that nobody can remove for a time: object lock.
+//! Object lock: files that nobody can remove for a time.
 //!
 //! docs/decisions/0524-nobody-can-remove-it.md gives the reasons.
 
@@ -11,33 +11,32 @@ use jiff::Timestamp;
 use crate::client::{Bucket, StoreRequest, StoreResponse};
 use crate::xml;
 
-/// Nobody ends it before its time, whatever key he has.
+/// Nobody can end it early, whatever their permissions.
 const MODE: &str = "COMPLIANCE";
 /// The header with the end of a file's retention.
 const UNTIL: &str = "x-amz-object-lock-retain-until-date";
-/// What a store says of a file without a retention, and of one in a bucket without object lock.
+/// Error codes for files without a retention, and for buckets without object lock.
 const NONE: [&str; 3] =
     ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest"];
 
-/// `2026-12-26T16:05:00Z`, in which fractions of a second are left out.
+/// `2026-12-26T16:05:00Z`, without fractions of a second.
 fn written(until: Timestamp) -> String {
     until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The time that a store names.
+/// The time in a store's response.
 fn time_s(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(|until| until.as_second())
 }
 
 impl Bucket {
-    /// The same bucket, which keeps what is written from being removed, by anybody, for so many seconds from
-    /// then on.
+    /// The same bucket, retaining everything that is written from then on for this many seconds.
     #[must_use]
     pub fn retaining(&self, seconds: u64) -> Bucket {
         self.with_settings(|settings| settings.retain_s = Some(seconds))
     }
 
-    /// The end of what is written now.
+    /// The end of the retention of what is written now.
     fn until(&self) -> io::Result<Option<Timestamp>> {
         let Some(seconds) = self.settings.retain_s else { return Ok(None) };
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
@@ -45,14 +44,14 @@ impl Bucket {
         until.map(Some).map_err(io::Error::other)
     }
 
-    /// The headers with which a file that is written is retained.
+    /// The headers that set a file's retention.
     pub(crate) fn retention(&self, name: &str) -> io::Result<Vec<(&'static str, String)>> {
         let until = self.until()?.filter(|_| is_lasting(name));
         let headers = |until| vec![("x-amz-object-lock-mode", MODE.to_owned()), (UNTIL, written(until))];
         Ok(until.map(headers).unwrap_or_default())
     }
 
-    /// Fails if files are to be retained, and the bucket can't do it. It is asked once.
+    /// Fails if files are to be retained but the bucket has no object lock. The store is asked once.
     pub(crate) fn require_object_lock(&self) -> io::Result<()> {
         if self.settings.retain_s.is_none() || self.state.retains.load(Ordering::Acquire) {
             return Ok(());
@@ -78,7 +77,7 @@ impl Bucket {
         }
     }
 
-    /// Retains a file that is there.
+    /// Retains an existing file.
     pub(crate) fn extend_retention(&self, name: &str) -> io::Result<()> {
         let Some(until) = self.until()? else { return Ok(()) };
         let body = format!(
@@ -94,10 +93,10 @@ impl Bucket {
         if answer.status() == 200 {
             return Ok(());
         }
-        // No store makes it shorter, and which error it gives for that differs.
+        // No store shortens a retention, and which error it returns for that differs.
         let refused = self.failure("retain (s3:PutObjectRetention)", name, answer);
         let asked = match self.retention_of(name) {
-            // It was not refused because of what is there: a right is missing to know that.
+            // It was not refused because of the existing retention: the permission to read that is missing.
             Err(error) if refused.kind() != io::ErrorKind::PermissionDenied => return Err(error),
             asked => asked.unwrap_or_default(),
         };
@@ -105,7 +104,7 @@ impl Bucket {
         if asked.as_ref().is_some_and(is_later) { Ok(()) } else { Err(refused) }
     }
 
-    /// How a file is retained: the mode, and until when.
+    /// A file's retention: the mode, and until when.
     pub(crate) fn retention_of(&self, name: &str) -> io::Result<Option<(String, i64)>> {
         let mut answer =
             self.send(&StoreRequest { query: &[("retention", "")], ..StoreRequest::about("GET", name) })?;
@@ -122,7 +121,7 @@ impl Bucket {
     }
 }
 
-/// Until when a file is retained, if the answer about it tells: who may not ask is not told.
+/// Until when a file is retained, if the response says so, which requires a permission.
 pub(crate) fn retained_until(answer: &StoreResponse) -> Option<i64> {
     answer.header(UNTIL).and_then(time_s)
 }

@@ -1,31 +1,31 @@
-//! Pieces of files that are in memory, or on their way there.
+//! A cache of parts of files that were read, or are being read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most pieces that are kept: 64 MiB.
+/// Maximum number of cached chunks: 64 MiB.
 const CHUNKS_MAX: usize = 512;
 
-/// What is kept of all open files of a store.
+/// The cached chunks of all open files of a store.
 #[derive(Default)]
 pub(crate) struct Cache {
     pub(crate) chunks: Mutex<ChunkCache>,
-    /// A piece has come, or can't come.
+    /// Signals that a chunk has arrived, or can't be read.
     pub(crate) arrived: Condvar,
-    /// Counts files.
+    /// Counts opened files.
     pub(crate) opened: AtomicU64,
 }
 
 #[derive(Default)]
 pub(crate) struct ChunkCache {
-    /// By open file and number. None: it is being fetched.
+    /// By open file and chunk number. `None`: it is being fetched.
     pub(crate) chunks: BTreeMap<(u64, u64), Option<CachedChunk>>,
-    /// How many of them are here.
+    /// How many of them are in memory.
     here: usize,
     /// Counts uses.
     pub(crate) clock: u64,
-    /// Fetches ahead that go on.
+    /// Number of running read-ahead fetches.
     pub(crate) ahead: usize,
 }
 
@@ -48,7 +48,7 @@ impl ChunkCache {
         }
     }
 
-    /// Forgets what is kept, or awaited, of a file.
+    /// Drops the chunks of a file, and those that are being fetched.
     pub(crate) fn forget(&mut self, file: u64) {
         let of_file = (file, 0)..=(file, u64::MAX);
         let gone: Vec<_> = self.chunks.range(of_file).map(|(at, chunk)| (*at, chunk.is_some())).collect();

@@ -1,7 +1,7 @@
-//! Files of a store that are read here and there, in pieces that are kept for a while.
+//! Random access to files of a store, in chunks that are cached for a while.
 //!
-//! A request costs as much time as many bytes, so what is missing is fetched together, and what is read in
-//! order is fetched before somebody asks for it.
+//! A request takes as long as many bytes do, so missing chunks are fetched together, and sequential reads are
+//! fetched ahead.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -14,27 +14,27 @@ use disk::{Source, Stat};
 use crate::client::{Bucket, StoreRequest};
 use crate::read_cache::{ChunkCache, lock};
 
-/// Bytes of a piece.
+/// Bytes of a chunk.
 const CHUNK_BYTES: u64 = 128 << 10;
-/// The most pieces that are fetched at once: 8 MiB.
+/// Maximum number of chunks per fetch: 8 MiB.
 const RUN_MAX: u64 = 64;
-/// From so many pieces on, more are fetched while these are read.
+/// From this many chunks on, more are fetched while these are read.
 const AHEAD_MIN: u64 = 4;
-/// The most fetches ahead at a time.
+/// Maximum number of concurrent read-ahead fetches.
 const AHEAD_JOBS: usize = 3;
-/// Readers that follow one another leave no more pieces out than this.
+/// A sequential read skips at most this many chunks.
 const GAP: u64 = 8;
-/// Places of a file that are read in order at the same time.
+/// Maximum number of concurrent sequential reads of a file.
 const STREAMS: usize = 4;
 
-/// Where a file is read in order.
+/// A sequential read of a file.
 #[derive(Clone, Copy)]
 struct Stream {
-    /// The first piece that was not asked for yet.
+    /// The first chunk that was not requested yet.
     reach: u64,
-    /// How many pieces the next fetch brings.
+    /// How many chunks the next fetch brings.
     window: u64,
-    /// One read has followed another.
+    /// Whether a second read has followed the first.
     is_sure: bool,
 }
 
@@ -42,7 +42,7 @@ struct Stream {
 struct OpenObject {
     bucket: Bucket,
     name: String,
-    /// Tells it from other open files.
+    /// Distinguishes it from other open files.
     id: u64,
     len: u64,
     streams: Mutex<Vec<Stream>>,
@@ -55,7 +55,7 @@ pub(crate) struct Reader {
 }
 
 impl Bucket {
-    /// Opens a file with its first piece, which tells the length.
+    /// Opens a file and fetches its first chunk, which also tells its length.
     pub(crate) fn reader(&self, name: &str) -> io::Result<Reader> {
         let range = [("range", format!("bytes=0-{}", CHUNK_BYTES - 1))];
         let mut answer = self.send(&StoreRequest { headers: &range, ..StoreRequest::about("GET", name) })?;
@@ -89,7 +89,7 @@ impl Bucket {
 }
 
 impl OpenObject {
-    /// A piece, with others that are wanted or may be soon.
+    /// A chunk, fetched with others that are requested or may be soon.
     fn chunk(self: &Arc<Self>, number: u64, wanted: Range<u64>) -> io::Result<Arc<Vec<u8>>> {
         let cache = &self.bucket.cache;
         let mut cached = lock(&cache.chunks);
@@ -116,7 +116,7 @@ impl OpenObject {
         Ok(Arc::new(chunk.get(..len).unwrap_or_default().to_vec()))
     }
 
-    /// What is fetched when a piece is missing.
+    /// The range to fetch when a chunk is missing.
     fn plan_fetch(&self, number: u64, wanted: Range<u64>) -> Range<u64> {
         let end = wanted.end.clamp(number + 1, number + RUN_MAX);
         let mut streams = lock(&self.streams);
@@ -125,7 +125,7 @@ impl OpenObject {
             let mut stream = streams.remove(at);
             stream.window = (stream.window * 2).min(RUN_MAX);
             stream.is_sure = true;
-            // What was left out is often read by another thread.
+            // What was skipped is often read by another thread.
             let start = stream.reach;
             stream.reach = end.max(number + stream.window);
             streams.push(stream);
@@ -138,7 +138,7 @@ impl OpenObject {
         number..end
     }
 
-    /// Fetches what comes next while what is here is read.
+    /// Fetches the next chunks while the present ones are read.
     fn look_ahead(self: &Arc<Self>, number: u64, cached: &mut ChunkCache) {
         if cached.ahead >= AHEAD_JOBS {
             return;
@@ -164,7 +164,7 @@ impl OpenObject {
         cached.ahead += 1;
         let file = Arc::clone(self);
         std::thread::spawn(move || {
-            // Who needs it asks again, and is told the error.
+            // Whoever needs it requests it again, and gets the error.
             file.fetch(run).ok();
             lock(&file.bucket.cache.chunks).ahead -= 1;
         });
@@ -174,7 +174,7 @@ impl OpenObject {
         self.len.div_ceil(CHUNK_BYTES)
     }
 
-    /// Marks the pieces around a missing one, within a run, that nobody has fetched or fetches.
+    /// Marks the chunks around a missing one, within a run, that nobody has fetched or is fetching.
     fn claim(&self, missing: u64, run: Range<u64>, cached: &mut ChunkCache) -> Range<u64> {
         let free = |number: &u64| !cached.chunks.contains_key(&(self.id, *number));
         let before = (run.start..missing).rev().take_while(free).count() as u64;
@@ -186,7 +186,7 @@ impl OpenObject {
         claimed
     }
 
-    /// Fetches pieces that were claimed.
+    /// Fetches chunks that were claimed.
     fn fetch(&self, run: Range<u64>) -> io::Result<Vec<u8>> {
         let start = run.start * CHUNK_BYTES;
         let len = usize::try_from((run.end * CHUNK_BYTES).min(self.len) - start).map_err(io::Error::other)?;

@@ -1,4 +1,5 @@
-//! Signed requests: AWS Signature Version 4, with the hash of the body, so that the store refuses a torn one.
+//! Signed requests: AWS Signature Version 4, with the hash of the body, so that the store rejects a damaged
+//! one.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use ring::{digest, hmac};
 
 use crate::Settings;
 
-/// What is signed of a request.
+/// The signed parts of a request.
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) host: &'a str,
@@ -17,14 +18,14 @@ pub(crate) struct Request<'a> {
     pub(crate) path: &'a str,
     /// Encoded, and sorted by name.
     pub(crate) query: &'a str,
-    /// Further headers: names in small letters.
+    /// Additional headers, with lower-case names.
     pub(crate) headers: &'a [(&'a str, String)],
     pub(crate) body: &'a [u8],
     /// `20130524T000000Z`
     pub(crate) now: &'a str,
 }
 
-/// All headers of a signed request but `host`.
+/// All headers of a signed request except `host`.
 pub(crate) fn headers(settings: &Settings, request: &Request<'_>) -> Vec<(String, String)> {
     let sum = hex(digest::digest(&digest::SHA256, request.body).as_ref());
     let mut all: Vec<(String, String)> =
@@ -59,8 +60,7 @@ pub(crate) fn headers(settings: &Settings, request: &Request<'_>) -> Vec<(String
     all
 }
 
-/// What stores ask of requests about files that are retained: the hash of what is sent, as HTTP had it
-/// before Signature Version 4.
+/// The Content-MD5 header, which stores require in requests about retained files.
 pub(crate) fn md5(body: &[u8]) -> String {
     STANDARD.encode(Md5::digest(body))
 }
@@ -78,7 +78,7 @@ fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Text as it stands in a path or a query: slashes stay if it is a path.
+/// Percent-encoded text for a path or a query: in a path, slashes are kept.
 pub(crate) fn encoded(text: &str, is_path: bool) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

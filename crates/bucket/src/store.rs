@@ -1,4 +1,4 @@
-//! A folder of an object store as the place of a repository.
+//! A folder of an object store as a [`Store`].
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ impl Store for Bucket {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        // The store does not tell whether there was one.
+        // The store does not say whether the file existed.
         self.head(name)?.ok_or(io::ErrorKind::NotFound)?;
         self.delete(name)
     }

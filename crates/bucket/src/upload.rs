@@ -1,4 +1,4 @@
-//! Files on their way into a store, in parts, whose length is not known before.
+//! Multipart uploads of files whose length is not known in advance.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -10,25 +10,25 @@ use crate::client::{Bucket, StoreRequest, StoreResponse};
 use crate::mirror_side::{PART, PARTS_MAX, condition};
 use crate::{random, xml};
 
-/// After so many parts, the further ones are longer by the length of the first: there can't be more than
-/// 10,000 of them, and they are held in memory.
+/// After this many parts, further ones are longer by the length of the first: there can't be more than 10,000
+/// parts, and they are held in memory.
 const STEP: u64 = 500;
 /// Parts that are sent while the next one is filled.
 const SENDING: usize = 2;
-/// Says in the store which upload a file is from.
+/// The metadata header that identifies the upload a file came from.
 const MARK: &str = "x-amz-meta-remora";
 
 /// A file that is being written. It appears with the last request.
 ///
-/// Also a short one goes up as an upload of one part: whoever takes over the lock of this run ends its
-/// uploads, and with that it can't add anything any more.
+/// Even a short file is uploaded in one part: a run that takes over the lock aborts this run's uploads, so
+/// that it can't add anything any more.
 pub(crate) struct MultipartUpload {
     bucket: Bucket,
     name: String,
     only_new: bool,
     mark: String,
     upload: Option<String>,
-    /// The first part is sent last: its beginning may be written anew.
+    /// The first part is sent last: its beginning may be rewritten.
     first: Vec<u8>,
     /// The part that is being filled, and its number.
     part: Vec<u8>,
@@ -38,15 +38,15 @@ pub(crate) struct MultipartUpload {
 }
 
 impl Bucket {
-    /// Whether an earlier try with this mark, whose answer was lost, has written a file.
+    /// Whether an earlier attempt with this mark, whose response was lost, has written a file.
     fn has(&self, name: &str, mark: &str) -> io::Result<bool> {
         Ok(self.head(name)?.is_some_and(|answer| answer.header(MARK) == Some(mark)))
     }
 
     /// Writes a file with one request.
     ///
-    /// A request that is under way can't be ended by whoever takes over the lock. So its file is only counted
-    /// on once this run is seen to have the lock still: then whoever takes it over later finds the file.
+    /// A request in progress can't be aborted by a run that takes over the lock. So its file counts only once
+    /// this run is seen to still hold the lock: then a run that takes over later finds the file.
     pub(crate) fn put_short(&self, name: &str, bytes: &[u8], only_new: bool) -> io::Result<()> {
         if self.is_lost() {
             self.check_held()?;
@@ -66,7 +66,7 @@ impl Bucket {
     }
 }
 
-/// The error for a file that somebody else has written.
+/// The error for a file that another run has written.
 fn appeared() -> io::Error {
     io::Error::new(
         io::ErrorKind::AlreadyExists,
@@ -120,7 +120,7 @@ impl MultipartUpload {
         Ok(())
     }
 
-    /// Waits for a part.
+    /// Waits for a part to be sent.
     fn sent(&mut self) -> io::Result<()> {
         let Some(thread) = self.sending.pop_front() else { return Ok(()) };
         let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker ended early")));
@@ -128,7 +128,7 @@ impl MultipartUpload {
         Ok(())
     }
 
-    /// Sends what is left, and the last request.
+    /// Sends the remaining parts, and the last request.
     fn complete(&mut self) -> io::Result<()> {
         if !self.part.is_empty() {
             let part = std::mem::take(&mut self.part);
@@ -153,7 +153,7 @@ impl MultipartUpload {
         let failed = match answer.status() {
             200 => {
                 let text = answer.text()?;
-                // A completion can fail after its answer has begun.
+                // A completion can fail after its response has begun.
                 if !text.contains("<Error>") {
                     return Ok(());
                 }
@@ -167,9 +167,9 @@ impl MultipartUpload {
         Err(failed)
     }
 
-    /// Why it could not be written.
+    /// The reason why it could not be written.
     fn because(&self, error: io::Error) -> io::Error {
-        // Whoever takes over ends our uploads.
+        // A run that takes over aborts our uploads.
         let is_ended = error.kind() == io::ErrorKind::NotFound;
         is_ended.then(|| self.bucket.check_held().err()).flatten().unwrap_or(error)
     }
@@ -217,12 +217,12 @@ impl Upload for MultipartUpload {
 
 impl Drop for MultipartUpload {
     fn drop(&mut self) {
-        // A part that arrives after the end would stay.
+        // A part that arrives after the abort would stay.
         for thread in self.sending.drain(..) {
             thread.join().ok();
         }
         let Some(upload) = self.upload.take() else { return };
-        // The first error is the one that is told.
+        // The first error is the one that is reported.
         if let Err(error) = self.bucket.abort(&self.name, &upload) {
             tracing::warn!("{error}");
         }

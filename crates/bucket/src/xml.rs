@@ -1,4 +1,4 @@
-//! The little XML that stores answer with: elements without attributes, which never contain their own kind.
+//! The subset of XML that stores respond with: elements without attributes, never nested in their own kind.
 
 /// The contents of all elements of a name, in order.
 pub(crate) fn all<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
@@ -12,13 +12,13 @@ pub(crate) fn first(text: &str, name: &str) -> Option<String> {
     all(text, name).first().map(|content| plain(content))
 }
 
-/// Text without references.
+/// Text with entities replaced.
 fn plain(text: &str) -> String {
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
     text.replace("&#34;", "\"").replace("&apos;", "'").replace("&#39;", "'").replace("&amp;", "&")
 }
 
-/// Text with references, so that it can stand in an element.
+/// Text escaped for use in an element.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{error, fmt};
 
 use anyhow::{Result, bail};
-use binlog::group::Name;
+use binlog::group::GroupId;
 use failure::{Completeness, usage};
 use innodb::table::sql::Token;
 use instance::binary_log::Position;
@@ -60,7 +60,7 @@ impl ReplayPlan {
         self.end = Some(whole.end);
         self.time = Some(whole.time);
         self.by_statement += u64::from(!whole.statements.is_empty());
-        if let Name::MariaDb(number) = whole.name {
+        if let GroupId::MariaDb(number) = whole.name {
             self.last.insert(number.domain, number.to_string());
         }
         match &whole.xa {
@@ -244,7 +244,7 @@ fn unseen<'a>(names: &'a [Range], log: &Log, position: &Position) -> Result<Vec<
     let is_in = |name: &&Range| matches!(name, Range::One(number) if has.has(*number));
     let unseen: Vec<&Range> = names.iter().filter(|name| !is_in(name)).collect();
     let is_here =
-        || has.newest().is_some_and(|newest| names.iter().any(|name| name.has(Name::MariaDb(newest))));
+        || has.newest().is_some_and(|newest| names.iter().any(|name| name.has(GroupId::MariaDb(newest))));
     if unseen.is_empty() && !is_here() {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         return Err(Unreachable(format!(

@@ -46,7 +46,7 @@ pub fn has_files(home: &Location) -> bool {
     })
 }
 
-/// Whether a name has an archive in segments.
+/// Whether a name has a segmented archive.
 pub fn has_segments(home: &Location) -> Result<bool> {
     let store = home.log().store();
     if home.folder().is_some_and(|folder| !folder.join(archive::FOLDER).is_dir()) {
@@ -88,7 +88,7 @@ pub fn place(home: &Location, key: Option<&Key>) -> Result<Place> {
 fn is_clear(log: &dyn Store) -> Result<bool> {
     let mut names = log.list().with_context(|| log.shown(""))?;
     names.retain(|name| archive::segment::numbers(name).is_some());
-    // The newest first, which is never folded away meanwhile.
+    // The newest first, which is never compacted away meanwhile.
     names.sort_unstable();
     for name in names.iter().rev() {
         let mut first = Vec::new();

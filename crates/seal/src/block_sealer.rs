@@ -1,4 +1,4 @@
-//! Data, sealed towards a full key.
+//! Blocks, sealed for a full key.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,26 +9,26 @@ use crate::{Error, Keyring};
 
 /// Bytes that sealing adds to data.
 pub const DATA_OVERHEAD: usize = PREFIX_BYTES + TAG;
-/// The epoch (4), what was sent for the key (32), the number (8).
+/// The epoch (4), the ephemeral public key (32), the number (8).
 const PREFIX_BYTES: usize = 44;
 const PURPOSE: &[u8] = b"remora 1 data";
 
-/// What a repository's data are sealed and opened with. Several threads use it.
+/// Seals and opens a repository's blocks. Several threads use it.
 pub struct BlockSealer {
     keyring: Keyring,
-    /// The number of the epoch that data are sealed in.
+    /// The epoch that blocks are sealed in.
     epoch: u32,
-    /// Nobody else seals with this key: it was made with this vault, and goes with it.
+    /// A key of this sealer alone: it was created with it, and is dropped with it.
     cipher: Cipher,
     sent: Bytes32,
     /// How often that key was used.
     used: AtomicU64,
-    /// Keys of those who sealed what is opened, by epoch and what they sent.
+    /// Keys of other sealers, by epoch and ephemeral public key.
     known: Mutex<BTreeMap<(u32, Bytes32), Arc<Cipher>>>,
 }
 
 impl BlockSealer {
-    /// With a key of its own for what it will seal.
+    /// Creates a key of its own to seal with.
     ///
     /// # Errors
     /// [`Error::NoRandom`].
@@ -49,9 +49,9 @@ impl BlockSealer {
     /// Seals what is in `bytes` from `start` on; it becomes longer by [`DATA_OVERHEAD`].
     ///
     /// # Errors
-    /// When it is too long, by far.
+    /// If it is much too long.
     pub fn seal(&self, bytes: &mut Vec<u8>, start: usize) -> Result<(), Error> {
-        // Each number is given once, to whichever thread asks, and the key ends with this vault.
+        // Each number is used once, whichever thread asks, and the key ends with this sealer.
         let number = self.used.fetch_add(1, Ordering::Relaxed);
         let mut prefix = [0; PREFIX_BYTES];
         let (epoch, rest) = prefix.split_at_mut(4);
@@ -64,7 +64,7 @@ impl BlockSealer {
         self.cipher.seal(nonce(number), &self.context(self.epoch), bytes, at + PREFIX_BYTES)
     }
 
-    /// Opens what a vault of this repository has sealed.
+    /// Opens what a sealer of this repository has sealed.
     ///
     /// # Errors
     /// [`Error::NeedsFull`] with a put key; [`Error::Damaged`].
@@ -79,7 +79,7 @@ impl BlockSealer {
         opened.ok_or(DAMAGED)
     }
 
-    /// The key of who sealed in this epoch and sent this.
+    /// The key of the sealer with this epoch and ephemeral public key.
     fn cipher_of(&self, number: u32, sent: &Bytes32) -> Result<Arc<Cipher>, Error> {
         const DAMAGED: Error = Error::Damaged("data sealed for a key that is not this repository's");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,8 @@ impl BlockSealer {
         Ok(cipher)
     }
 
-    /// What is sealed with the data, without being in them. The place is not: a prune moves data.
+    /// Authenticated with the blocks, without being stored. Their location is not part of it: a prune moves
+    /// blocks.
     fn context(&self, epoch: u32) -> [u8; 20] {
         let mut context = [0; 20];
         context[..16].copy_from_slice(&self.keyring.repository);

@@ -1,4 +1,5 @@
-//! The primitives, each in one place: AES-256-GCM and HKDF-SHA256 by ring, X25519 by curve25519-dalek.
+//! Cryptographic primitives, each in one place: AES-256-GCM and HKDF-SHA256 by ring, X25519 by
+//! curve25519-dalek.
 
 use curve25519_dalek::montgomery::MontgomeryPoint;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -9,7 +10,7 @@ use crate::Error;
 
 /// A secret or public key of any kind.
 pub(crate) type Bytes32 = [u8; 32];
-/// Bytes that a seal adds.
+/// Bytes of an authentication tag.
 pub(crate) const TAG: usize = 16;
 
 /// The only source of randomness.
@@ -57,7 +58,7 @@ impl Cipher {
         Ok(Cipher(LessSafeKey::new(key)))
     }
 
-    /// Seals what is in `bytes` from `start` on, and appends the tag.
+    /// Encrypts `bytes` from `start` on, and appends the tag.
     pub(crate) fn seal(
         &self,
         nonce: [u8; 12],
@@ -73,7 +74,7 @@ impl Cipher {
         Ok(())
     }
 
-    /// Opens bytes in place. `None`: they were not sealed in this way.
+    /// Decrypts bytes in place. `None`: they were not sealed in this way.
     pub(crate) fn open(&self, nonce: [u8; 12], context: &[u8], mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let len = self.0.open_in_place(nonce, Aad::from(context), &mut bytes).ok()?.len();
@@ -82,8 +83,8 @@ impl Cipher {
     }
 }
 
-/// Seals a few bytes so that only the holder of a public key's secret half can open them. Each call makes a
-/// key of its own.
+/// Seals a few bytes so that only the holder of the secret half of a public key can open them. Each call uses
+/// an ephemeral key.
 pub(crate) fn seal_to(
     public_key: &Bytes32,
     purpose: &[u8],
@@ -104,8 +105,8 @@ pub(crate) fn open_from(secret: &Bytes32, purpose: &[u8], context: &[u8], sealed
     Cipher::new(&key).ok()?.open([0; 12], context, rest.to_vec())
 }
 
-/// A new key, and what must be sent so that the holder of the secret half of `public_key` gets it too. Who
-/// has only what was sent, and `public_key`, can't make it again.
+/// A new key, and the ephemeral public key with which the holder of the secret half of `public_key` derives
+/// it too. Nobody else can derive it from these.
 pub(crate) fn send_key(public_key: &Bytes32, purpose: &[u8]) -> Result<(Bytes32, Bytes32), Error> {
     let secret = random()?;
     let shared = shared_secret(&secret, public_key).ok_or(Error::Damaged("invalid public key"))?;
@@ -113,7 +114,7 @@ pub(crate) fn send_key(public_key: &Bytes32, purpose: &[u8]) -> Result<(Bytes32,
     Ok((derive_shared(&shared, &sent, public_key, purpose), sent))
 }
 
-/// The key that [`send_key`] made.
+/// Derives the key that [`send_key`] created.
 pub(crate) fn receive_key(secret: &Bytes32, sent: &Bytes32, purpose: &[u8]) -> Option<Bytes32> {
     Some(derive_shared(&shared_secret(secret, sent)?, sent, &public(secret), purpose))
 }

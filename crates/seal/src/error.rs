@@ -1,18 +1,18 @@
-//! What can go wrong.
+//! Errors.
 
 /// Why something can't be sealed or opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes are not as they were sealed, or were sealed as something else.
+    /// Bytes differ from what was sealed, or were sealed as something else.
     #[error("{0}")]
     Damaged(&'static str),
 
-    /// A file that is not sealed at all.
+    /// A file that is not sealed.
     #[error("not a sealed file, unlike all others here")]
     Foreign,
 
-    /// A text that is no key.
+    /// A text that is not a key.
     #[error("line {line}: {what}")]
     NotAKey {
         /// The line, from 1 on.
@@ -36,7 +36,7 @@ pub enum Error {
     )]
     NeedsFull(String),
 
-    /// A newer program wrote it.
+    /// Written by a newer version.
     #[error("written by a newer remora")]
     Newer,
 

@@ -11,9 +11,9 @@ const PUT: &str = "remora-key 1 put";
 /// A key of either kind.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Key {
-    /// It reads everything.
+    /// The full key, which reads everything.
     Full(FullKey),
-    /// It adds backups.
+    /// The put key, which adds backups.
     Put(PutKey),
 }
 
@@ -23,7 +23,7 @@ pub struct FullKey {
     secret: Bytes32,
 }
 
-/// The key of a host that adds backups: it has what wraps the meta keys, and the public half of the full key.
+/// The key of a host that adds backups: it unwraps the meta keys, and has the public half of the full key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PutKey {
     pub(crate) root: Bytes32,
@@ -55,7 +55,7 @@ impl FullKey {
 }
 
 impl PutKey {
-    /// The name of the full key that it was made from.
+    /// The ID of the full key that it was made from.
     #[must_use]
     pub fn id(&self) -> String {
         let hash = blake3::hash(&self.public);
@@ -64,7 +64,7 @@ impl PutKey {
 }
 
 impl Key {
-    /// The part that both kinds have.
+    /// The put key that both kinds contain.
     #[must_use]
     pub fn put(&self) -> PutKey {
         match self {
@@ -73,7 +73,7 @@ impl Key {
         }
     }
 
-    /// The secret that opens data, if it is a full key.
+    /// The secret that opens blocks, if it is a full key.
     pub(crate) fn secret(&self) -> Option<&Bytes32> {
         match self {
             Key::Full(full) => Some(full.secret()),
@@ -81,7 +81,7 @@ impl Key {
         }
     }
 
-    /// The key's name: 16 letters. A put key has that of its full key.
+    /// The key's ID: 16 letters. A put key has that of its full key.
     #[must_use]
     pub fn id(&self) -> String {
         self.put().id()
@@ -108,7 +108,7 @@ impl Key {
         }
     }
 
-    /// Reads a key's file. Empty lines, and lines that begin with #, do not count.
+    /// Parses a key file. Empty lines, and lines that begin with #, are ignored.
     ///
     /// # Errors
     /// [`Error::NotAKey`], with the line.

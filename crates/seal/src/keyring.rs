@@ -1,8 +1,8 @@
 //! The keys of a repository, and the file that wraps them for a key that somebody keeps.
 //!
-//! Each epoch has a meta key of its own, and seals data towards one full key. The first epoch begins with the
+//! Each epoch has a meta key of its own, and seals blocks for one full key. The first epoch begins with the
 //! repository, and another one with each rekeying: old data stay as they are, and the holder of the new key
-//! gets the old ones' secrets from here.
+//! gets the old secrets from this file.
 
 use crate::Error;
 use crate::crypto::{Bytes32, Cipher, derive, open_from, random, seal_to};
@@ -12,32 +12,32 @@ const MAGIC: &str = "remora-keys 1";
 const META: &[u8] = b"remora 1 wrapped meta keys";
 const DATA: &[u8] = b"remora 1 wrapped data keys";
 const NAMES: &[u8] = b"remora 1 names";
-/// More epochs than anybody begins.
+/// Limit for the number of epochs.
 const EPOCHS_MAX: u32 = 10_000;
 
-/// The keys of a repository, as far as the key that opened them reaches.
+/// The keys of a repository, as far as the key that opened them gives access.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keyring {
-    /// Random, of this repository alone.
+    /// A random ID of this repository.
     pub(crate) repository: [u8; 16],
     /// From the first one on.
     epochs: Vec<Epoch>,
-    /// The id of the key that it was opened with.
+    /// The ID of the key that it was opened with.
     id: String,
 }
 
-/// What files and data of an epoch are sealed with.
+/// The keys of an epoch.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(crate) meta: Bytes32,
-    /// Data are sealed towards this.
+    /// The public key that blocks are sealed for.
     pub(crate) public: Bytes32,
-    /// What opens them, if the full key is there.
+    /// The secret half, if the full key is there.
     pub(crate) secret: Option<Bytes32>,
 }
 
 impl Keyring {
-    /// The keys of a new repository, and its first file of keys.
+    /// The keys of a new repository, and its first key file.
     ///
     /// # Errors
     /// [`Error::NoRandom`].
@@ -49,7 +49,7 @@ impl Keyring {
         Ok((keyring, file))
     }
 
-    /// The same keys, with a new epoch, for another key; and the next file of keys.
+    /// The same keys with a new epoch for another key, and the next key file.
     ///
     /// # Errors
     /// [`Error::NeedsFull`] if this was opened with a put key; [`Error::NoRandom`].
@@ -64,7 +64,7 @@ impl Keyring {
         Ok((keyring, file))
     }
 
-    /// The number of the file that these keys are in: files of keys are counted from 1 on.
+    /// The number of the key file, from 1 on.
     #[must_use]
     pub fn number(&self) -> u32 {
         u32::try_from(self.epochs.len()).unwrap_or(u32::MAX)
@@ -76,13 +76,13 @@ impl Keyring {
         &self.id
     }
 
-    /// Whether data can be opened, and not only sealed.
+    /// Whether blocks can be opened, and not only sealed.
     #[must_use]
     pub fn reads_data(&self) -> bool {
         self.epochs.iter().all(|epoch| epoch.secret.is_some())
     }
 
-    /// What stands for a name where the name must not be seen: a keyed hash, the same in all epochs.
+    /// A keyed hash that stands for a name which must not be visible; the same in all epochs.
     #[must_use]
     pub fn keyed_hash(&self, name: &[u8]) -> [u8; 16] {
         let secret = self.epoch(1).map(|epoch| epoch.meta).unwrap_or_default();
@@ -95,8 +95,8 @@ impl Keyring {
         self.epochs.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 
-    /// The file for a key: what is said in clear, then the secrets of former epochs, then the meta keys. The
-    /// last part also proves everything before it.
+    /// The file for a key: the plain fields, then the secrets of former epochs, then the meta keys. The last
+    /// part also authenticates everything before it.
     fn wrap(&self, key: &Key, old: &[Bytes32]) -> Result<Vec<u8>, Error> {
         let put = key.put();
         let mut text = format!(
@@ -116,7 +116,7 @@ impl Keyring {
         Ok(text.into_bytes())
     }
 
-    /// Opens a file of keys.
+    /// Opens a key file.
     ///
     /// # Errors
     /// [`Error::OtherKey`] if it is for another key; [`Error::Damaged`]; [`Error::Newer`].
@@ -141,7 +141,7 @@ impl Keyring {
         let data = field("data").and_then(from_hex).ok_or(DAMAGED)?;
         let meta = field("meta").and_then(from_hex).ok_or(DAMAGED)?;
         let clear = |line: &str| text.find(line).and_then(|at| text.get(..at + 1)).unwrap_or_default();
-        // There is one way to write a file, so that every other one is damaged.
+        // A file can be written in one way only, so every other form is damaged.
         if text != format!("{}meta {}\n", clear("\nmeta "), to_hex(&meta)) {
             return Err(DAMAGED);
         }

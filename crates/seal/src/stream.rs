@@ -6,13 +6,13 @@ use crate::crypto::{Bytes32, Cipher, TAG, derive, random};
 use crate::keyring::Epoch;
 use crate::{Error, Keyring};
 
-/// Bytes of the header, which is in clear.
+/// Bytes of the header, which is not encrypted.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of a segment before it is sealed; the last one may have fewer.
 pub const SEGMENT_BYTES: usize = 16 << 10;
 /// Bytes of a whole segment as it is stored.
 pub const STORED_SEGMENT_BYTES: usize = SEGMENT_BYTES + TAG;
-/// So many segments at the beginning can be written a second time.
+/// This many segments at the beginning can be rewritten.
 const REWRITABLE_SEGMENTS: usize = 5;
 const MAGIC: [u8; 8] = *b"remoseal";
 
@@ -26,7 +26,7 @@ const INFO: &[u8] = b"remora 1 file";
 /// Marks the last segment.
 const LAST: u8 = 1;
 
-/// Where a segment is in the file.
+/// The byte range of a segment in the file.
 #[must_use]
 pub fn stored_range(number: u64) -> Range<u64> {
     let start = (HEADER_BYTES as u64).saturating_add(number.saturating_mul(STORED_SEGMENT_BYTES as u64));
@@ -37,7 +37,7 @@ fn cipher(keyring: &Keyring, epoch: &Epoch, name: &str, salt: &Bytes32) -> Resul
     Cipher::new(&derive(&epoch.meta, salt, &[INFO, &keyring.repository, name.as_bytes()]))
 }
 
-/// A number for each segment, for each time that it is written, and for whether it is the last one.
+/// A nonce for each segment, for each time that it is written, and for whether it is the last one.
 fn nonce(segment: u64, round: u8, last: bool) -> [u8; 12] {
     let mut nonce = [0; 12];
     let (number, rest) = nonce.split_at_mut(8);
@@ -61,18 +61,18 @@ pub struct SealedWriter {
     cipher: Cipher,
     epoch: u32,
     salt: Bytes32,
-    /// Bytes of segments that are not whole yet.
+    /// Bytes of the segment that is not complete yet.
     open: Vec<u8>,
     /// The number of the next segment.
     next: u64,
-    /// What the first segments contain, as far as they are sealed.
+    /// The content of the first segments, as far as they are sealed.
     beginning: Vec<u8>,
-    /// How often the first segments were sealed before.
+    /// How often the first segments were rewritten.
     round: u8,
 }
 
 impl SealedWriter {
-    /// Begins the file that will be called `name`; its first bytes are returned.
+    /// Begins the file `name`; returns its first bytes.
     ///
     /// # Errors
     /// [`Error::NoRandom`].
@@ -85,13 +85,13 @@ impl SealedWriter {
         Ok((sealing, header(epoch, 0, &salt)))
     }
 
-    /// Adds bytes. Segments that are whole, and not the last one, are appended to `out`.
+    /// Adds bytes. Complete segments, except the last one, are appended to `out`.
     ///
     /// # Errors
-    /// None that is known.
+    /// None are known.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         while !bytes.is_empty() {
-            // Only now it is certain that it is not the last one.
+            // Only now is it certain that it is not the last one.
             if self.open.len() == SEGMENT_BYTES {
                 self.seal(false, out)?;
             }
@@ -119,11 +119,11 @@ impl SealedWriter {
         if segment < REWRITABLE_SEGMENTS as u64 { self.round } else { 0 }
     }
 
-    /// Replaces the first bytes, which were added before. Returns what the file begins with now. Segments
-    /// that were sealed are sealed once more, under other numbers.
+    /// Replaces the first bytes, which were added before. Returns the new beginning of the file. Sealed
+    /// segments are sealed again with other nonces.
     ///
     /// # Errors
-    /// When it was done too often, or reaches too far.
+    /// If it was done too often, or reaches too far.
     pub fn begin_anew(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let sealed = self.beginning.len();
         let room = REWRITABLE_SEGMENTS * SEGMENT_BYTES;
@@ -144,31 +144,31 @@ impl SealedWriter {
         Ok(out)
     }
 
-    /// The last segment.
+    /// Appends the last segment.
     ///
     /// # Errors
-    /// None that is known.
+    /// None are known.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.seal(true, out)
     }
 }
 
-/// A file that is read.
+/// A sealed file that is being read.
 pub struct SealedReader {
     cipher: Cipher,
     round: u8,
-    /// Bytes that were sealed.
+    /// Bytes of the content.
     len: u64,
-    /// The number of the last segment; none if the file was not finished.
+    /// The number of the last segment; `None` if the file was not finished.
     last: Option<u64>,
 }
 
 impl SealedReader {
-    /// The file that is called `name`, of which `stored` bytes are there. One that was not finished is read
-    /// as far as there are segments: any of them may be the last one.
+    /// The file `name`, of which `stored` bytes exist. An unfinished file is read as far as there are
+    /// segments: any of them may be the last one.
     ///
     /// # Errors
-    /// [`Error::Damaged`], also for the file of another repository or name; [`Error::Newer`].
+    /// [`Error::Damaged`], also for a file of another repository or name; [`Error::Newer`].
     pub fn new(
         keyring: &Keyring,
         name: &str,
@@ -208,15 +208,15 @@ impl SealedReader {
         Ok(SealedReader { cipher, round, len, last })
     }
 
-    /// Bytes that were sealed.
+    /// Bytes of the content.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "nobody asks whether a file is empty")]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The bytes of a segment, from what is stored of it. A segment of another place or file, and one that
-    /// was not the last one and is now, is damaged too.
+    /// The content of a stored segment. A segment of another place or file counts as damaged, and so does one
+    /// that was not the last one and is now.
     ///
     /// # Errors
     /// [`Error::Damaged`].

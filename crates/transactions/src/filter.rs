@@ -8,7 +8,7 @@ use std::str::FromStr;
 use binlog::column::Type;
 use binlog::event::gtid::Number;
 use binlog::event::table::{self, Table};
-use binlog::group::Name;
+use binlog::group::GroupId;
 use binlog::row::{Image, Row};
 use dump::Selection;
 use server::catalogue::Wanted;
@@ -72,13 +72,13 @@ impl fmt::Display for Range {
 
 impl Range {
     /// Whether a transaction is one of these.
-    pub fn has(&self, name: Name) -> bool {
+    pub fn has(&self, name: GroupId) -> bool {
         match (self, name) {
-            (Range::One(wanted), Name::MariaDb(number)) => *wanted == number,
-            (Range::Domain(domain, first, last), Name::MariaDb(number)) => {
+            (Range::One(wanted), GroupId::MariaDb(number)) => *wanted == number,
+            (Range::Domain(domain, first, last), GroupId::MariaDb(number)) => {
                 number.domain == *domain && (*first..=*last).contains(&number.sequence)
             }
-            (Range::MySql(server, first, last), Name::MySql(own, number)) => {
+            (Range::MySql(server, first, last), GroupId::MySql(own, number)) => {
                 *server == own.to_string() && (*first..=*last).contains(&number)
             }
             _ => false,
@@ -101,7 +101,7 @@ enum Column {
     /// By its number, from 0 on.
     At(usize),
     /// By its name, in lower case.
-    Name(String),
+    GroupId(String),
 }
 
 impl FromStr for Condition {
@@ -115,7 +115,7 @@ impl FromStr for Condition {
         let number = column.strip_prefix('@').and_then(|number| number.parse::<usize>().ok());
         let column = match number {
             Some(number) => Column::At(number.checked_sub(1).ok_or_else(error)?),
-            None => Column::Name(column.trim_matches('`').to_lowercase()),
+            None => Column::GroupId(column.trim_matches('`').to_lowercase()),
         };
         let utc = value.parse::<jiff::Timestamp>().ok();
         let utc = utc.map(|time| time.strftime("%Y-%m-%d %H:%M:%S%.f").to_string());
@@ -136,7 +136,7 @@ impl Condition {
     fn column(&self, table: &Table) -> Option<usize> {
         match &self.column {
             Column::At(at) => Some(*at).filter(|at| *at < table.columns.len()),
-            Column::Name(wanted) => {
+            Column::GroupId(wanted) => {
                 let is_meant = |name: &String| name.to_lowercase() == *wanted;
                 table.columns.iter().position(|column| column.name.as_ref().is_some_and(is_meant))
             }
@@ -189,7 +189,7 @@ impl Filter {
     }
 
     /// Whether a transaction that is named so may be shown.
-    pub fn has_name(&self, name: Name) -> bool {
+    pub fn has_name(&self, name: GroupId) -> bool {
         self.gtid.is_empty() || self.gtid.iter().any(|range| range.has(name))
     }
 
@@ -290,8 +290,8 @@ mod tests {
     #[test]
     fn gtids_are_one_or_a_range() {
         let is = |text: &str, name| text.parse::<Range>().unwrap().has(name);
-        let number = |sequence| Name::MariaDb(Number { domain: 2, server_id: 1, sequence });
-        assert!(is("2-1-42", number(42)) && !is("2-7-42", number(42)) && !is("2-1-42", Name::None));
+        let number = |sequence| GroupId::MariaDb(Number { domain: 2, server_id: 1, sequence });
+        assert!(is("2-1-42", number(42)) && !is("2-7-42", number(42)) && !is("2-1-42", GroupId::None));
         assert!(is("2-1-40-2-3-42", number(42)) && !is("2-1-40-2-3-41", number(42)));
         assert!("1-1-1-2-1-1".parse::<Range>().unwrap_err().contains("two domains"));
         assert!("1-1".parse::<Range>().is_err() && "x:1".parse::<Range>().is_ok());
@@ -302,10 +302,10 @@ mod tests {
         let server = "3E11FA47-71CA-11E1-9E33-C80AA9429562";
         let own = server.replace('-', "");
         let byte = |at: usize| u8::from_str_radix(&own[2 * at..2 * at + 2], 16).unwrap();
-        let name = |number| Name::MySql(Uuid(std::array::from_fn(byte)), number);
+        let name = |number| GroupId::MySql(Uuid(std::array::from_fn(byte)), number);
         let range: Range = format!("{server}:3-5").parse().unwrap();
         assert!(range.has(name(3)) && range.has(name(5)) && !range.has(name(2)) && !range.has(name(6)));
-        assert!(!range.has(Name::None));
+        assert!(!range.has(GroupId::None));
         let other: Range = format!("4{}:3-5", &server[1..]).parse().unwrap();
         assert!(!other.has(name(3)));
     }

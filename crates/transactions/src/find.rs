@@ -77,7 +77,7 @@ fn in_segments(path: &Path) -> Result<Option<(Location, Option<u32>)>> {
     Ok(None)
 }
 
-/// The files of a timeline of an archive in segments; of the newest one if no number is given. Returns its
+/// The files of a timeline of a segmented archive; of the newest one if no number is given. Returns its
 /// number.
 pub fn of_segments(segments: &Arc<SegmentArchive>, timeline: Option<u32>, found: &mut Found) -> Result<u32> {
     found.damages.extend(segments.damages().iter().map(ToString::to_string));

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use binlog::group::Name;
+use binlog::group::GroupId;
 use innodb::table::sql::{Kind, split};
 
 use crate::transaction::XaName;
 
 /// The GTID, if the transaction has one.
-pub fn gtid(name: Name) -> Option<String> {
+pub fn gtid(name: GroupId) -> Option<String> {
     match name {
-        Name::MariaDb(number) => Some(number.to_string()),
-        Name::MySql(server, number) => Some(format!("{server}:{number}")),
-        Name::None => None,
+        GroupId::MariaDb(number) => Some(number.to_string()),
+        GroupId::MySql(server, number) => Some(format!("{server}:{number}")),
+        GroupId::None => None,
     }
 }
 

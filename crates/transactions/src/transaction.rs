@@ -6,7 +6,7 @@ use binlog::event::format::Format;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Change, Kind};
-use binlog::group::Name;
+use binlog::group::GroupId;
 
 use crate::end_time::EndTime;
 
@@ -39,7 +39,7 @@ pub enum Xa {
 #[derive(Debug)]
 pub struct Transaction {
     /// Its GTID.
-    pub name: Name,
+    pub name: GroupId,
     /// How its first file is written from its first event on.
     pub format: Rc<Format>,
     /// Where its first event begins.
@@ -127,7 +127,7 @@ pub fn slot(change: Change) -> usize {
 
 impl Transaction {
     /// One that begins.
-    pub(crate) fn new(name: Name, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
+    pub(crate) fn new(name: GroupId, format: Rc<Format>, start: Place, has_text: bool) -> Transaction {
         Transaction {
             name,
             format,

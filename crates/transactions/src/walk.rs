@@ -12,7 +12,7 @@ use binlog::event::query::Query;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Body, Event};
-use binlog::group::{Grouping, Part};
+use binlog::group::{EventRole, Grouping};
 use binlog::reader::{End, Reader};
 use binlog::tables::Tables;
 use binlog::{Error, row};
@@ -280,16 +280,16 @@ impl<'a, T: Take> Walk<'a, T> {
             }
             self.format = Rc::new(event.format.clone());
         }
-        if matches!(part, Part::First | Part::Whole) {
-            let name = self.grouping.open().unwrap_or(binlog::group::Name::None);
+        if matches!(part, EventRole::First | EventRole::Whole) {
+            let name = self.grouping.open().unwrap_or(binlog::group::GroupId::None);
             let has_text = self.filter.statement.is_none();
             self.open = Some(Transaction::new(name, Rc::clone(&self.format), here, has_text));
         }
-        if part == Part::Outside {
+        if part == EventRole::Outside {
             return Ok(());
         }
         self.inside(event, &body, here)?;
-        if matches!(part, Part::Last | Part::Whole)
+        if matches!(part, EventRole::Last | EventRole::Whole)
             && let Some(mut whole) = self.open.take()
         {
             whole.end = Place { file, at: event.end() };

@@ -1,4 +1,4 @@
-//! An archive in segments: files that are written once, in any store, encrypted or not.
+//! A segmented archive: files that are written once, in any store, encrypted or not.
 //!
 //! A segment has the next bytes of the server's log, and names the previous segment. Whoever writes a number
 //! first owns it, so two archivers can't continue from the same place. Nothing is ever appended to a file, so
@@ -139,7 +139,7 @@ fn put_note(store: &dyn Store, name: &str, numbers: &[u64]) -> io::Result<()> {
     store.put(name, &text)
 }
 
-/// Whether a store has an archive in segments.
+/// Whether a store has a segmented archive.
 ///
 /// # Errors
 /// Errors of the store.

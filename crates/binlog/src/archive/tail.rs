@@ -8,7 +8,7 @@ use disk::Disk;
 use super::gtid_state::{self, GtidState};
 use crate::event::gtid::Number;
 use crate::event::{Body, Event, MAGIC};
-use crate::group::{Grouping, Part};
+use crate::group::{EventRole, Grouping};
 use crate::reader::{End, Reader};
 use crate::{Corrupt, Error};
 
@@ -119,7 +119,7 @@ impl PositionTracker {
     pub fn take(&mut self, event: &Event<'_>) -> Result<(), Corrupt> {
         let body = event.parse()?;
         let (part, is_cut) = self.grouping.take(event, &body);
-        if matches!(part, Part::First | Part::Whole) || is_cut {
+        if matches!(part, EventRole::First | EventRole::Whole) || is_cut {
             self.began = Some(event.at);
         }
         match &body {
@@ -128,13 +128,15 @@ impl PositionTracker {
             Body::Rotate(rotate) => self.next = Some(String::from_utf8_lossy(rotate.file).into_owned()),
             _ => {}
         }
-        if matches!(part, Part::Last | Part::Whole) {
+        if matches!(part, EventRole::Last | EventRole::Whole) {
             self.last = Some(self.began.take().unwrap_or(event.at));
             if let (Some(state), Some(number)) = (&mut self.state, self.open.take()) {
                 state.insert((number.domain, number.server_id), number.sequence);
             }
         }
-        if matches!(part, Part::Last | Part::Whole) || (part == Part::Outside && self.began.is_none()) {
+        if matches!(part, EventRole::Last | EventRole::Whole)
+            || (part == EventRole::Outside && self.began.is_none())
+        {
             self.end = Some(event.end());
         }
         Ok(())

@@ -312,7 +312,9 @@ fn a_description_that_is_none_is_told() {
 fn an_archive_with_the_former_description_is_refused() {
     let disk = FaultDisk::default();
     let archive = Archive::open(&disk, Path::new(FOLDER)).unwrap().unwrap();
-    disk.put(&Path::new(FOLDER).join("000001/line.json"), b"{\"version\": 1}");
+    let folder = Path::new(FOLDER).join("000001");
+    disk.make_folder(&folder).unwrap();
+    disk.put(&folder.join("line.json"), b"{\"version\": 1}");
     let error = archive.newest().err().unwrap().to_string();
     assert!(error.contains("before the first release"), "{error}");
     assert!(archive.begin(info()).is_err() && timelines(&disk, Path::new(FOLDER)).is_err());

@@ -116,7 +116,7 @@ fn what_is_before_and_behind_is_the_nearest_that_is_known() {
 }
 
 #[test]
-fn segments_say_when_they_came_also_when_they_are_folded() {
+fn segments_say_when_they_came_also_when_they_are_compacted() {
     for key in [None, Some(keys().1)] {
         let disk = FaultDisk::default();
         let mut keeper = SegmentWriter::open(store(&disk, key.as_ref()).unwrap()).unwrap().unwrap();
@@ -140,7 +140,7 @@ fn segments_say_when_they_came_also_when_they_are_folded() {
         assert_eq!(read(&disk), expected);
         let before = stored(&disk).len();
         keeper.begin("binlog.000002").unwrap();
-        assert!(stored(&disk).len() < before, "nothing was folded");
+        assert!(stored(&disk).len() < before, "nothing was compacted");
         assert_eq!(read(&disk), expected);
     }
 }

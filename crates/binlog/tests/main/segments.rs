@@ -1,4 +1,4 @@
-//! An archive in segments: killed at every sync, folded, damaged everywhere, and read with every kind of key.
+//! A segmented archive: killed at every sync, compacted, damaged everywhere, and read with every kind of key.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -256,9 +256,9 @@ fn kill9_each_sync_loses_nothing_durable_and_no_nonce_comes_twice() {
     }
 }
 
-/// Each event is a segment, and a run is killed while it folds, too.
+/// Each event is a segment, and a run is killed while it compacts, too.
 #[test]
-fn many_segments_are_folded_and_a_fold_that_is_killed_is_harmless() {
+fn many_segments_are_compacted_and_a_compaction_that_is_killed_is_harmless() {
     let (full, put) = keys();
     let whole = FaultDisk::default();
     archive(&whole, Some(&put), 1).1.unwrap();

@@ -175,9 +175,9 @@ fn a_front_is_that_of_its_segment() {
     }
 }
 
-/// A segment that can't be read is not folded away with its neighbours: they would be lost too.
+/// A segment that can't be read is not compacted away with its neighbours: they would be lost too.
 #[test]
-fn what_is_damaged_is_not_folded_with_its_neighbours() {
+fn what_is_damaged_is_not_compacted_with_its_neighbours() {
     let disk = FaultDisk::default();
     archive(&disk, None, 20).1.unwrap();
     let before = segments(&disk, None);
@@ -231,7 +231,7 @@ fn what_a_killed_run_has_named_is_durable_once_another_one_opens_it() {
 
 /// What segments say of when their bytes came may be too much for one: then they stay as they are.
 #[test]
-fn segments_are_not_folded_into_one_that_nobody_reads() {
+fn segments_are_not_compacted_into_one_that_nobody_reads() {
     let disk = FaultDisk::default();
     let (mut keeper, mut sender) = begun(&disk, None);
     let all = sender.events.clone();
@@ -243,7 +243,7 @@ fn segments_are_not_folded_into_one_that_nobody_reads() {
             keeper.sync().unwrap();
         }
     }
-    // It is whole, and everything small is folded.
+    // It is whole, and everything small is compacted.
     keeper.begin(FILES[1]).unwrap();
     keeper.remove_superseded().unwrap();
     let headers: usize =

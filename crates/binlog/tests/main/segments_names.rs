@@ -20,7 +20,7 @@ fn keeper(disk: &FaultDisk, key: Option<&Key>) -> SegmentWriter {
     SegmentWriter::open(store(disk, key).unwrap()).unwrap().unwrap()
 }
 
-/// An archive whose folded segments are still there, and which of them are.
+/// An archive whose compacted segments are still there, and which of them are.
 fn crowded(key: Option<&Key>) -> (FaultDisk, Vec<PathBuf>) {
     let disk = FaultDisk::default();
     archive(&disk, key, 40).1.unwrap();
@@ -35,9 +35,9 @@ fn crowded(key: Option<&Key>) -> (FaultDisk, Vec<PathBuf>) {
         let (own, other) = (numbers(path), numbers(of));
         path != of && other.0 <= own.0 && own.1 <= other.1
     };
-    let folded: Vec<_> = all.iter().filter(|path| all.iter().any(|of| is_in(path, of))).cloned().collect();
-    assert!(folded.len() > 100, "{}", folded.len());
-    (disk, folded)
+    let compacted: Vec<_> = all.iter().filter(|path| all.iter().any(|of| is_in(path, of))).cloned().collect();
+    assert!(compacted.len() > 100, "{}", compacted.len());
+    (disk, compacted)
 }
 
 fn are_there(disk: &FaultDisk, paths: &[PathBuf]) -> usize {
@@ -68,7 +68,7 @@ fn a_forged_segment_stands_for_no_other_and_removes_none() {
     }
 }
 
-/// The name of a segment that is to be folded is taken.
+/// The name of a segment that is to be compacted is taken.
 #[test]
 fn a_name_that_is_taken_does_not_end_the_archiver() {
     let disk = FaultDisk::default();
@@ -133,18 +133,19 @@ fn a_segment_in_clear_does_not_stop_an_encrypted_archive() {
 }
 
 #[test]
-fn what_is_folded_goes_once_the_larger_segment_was_read() {
+fn what_is_compacted_goes_once_the_larger_segment_was_read() {
     let (_, put) = keys();
     for key in [None, Some(&put)] {
-        let (disk, folded) = crowded(key);
-        let larger: Vec<_> = stored(&disk).into_iter().filter(|(path, _)| !folded.contains(path)).collect();
+        let (disk, compacted) = crowded(key);
+        let larger: Vec<_> =
+            stored(&disk).into_iter().filter(|(path, _)| !compacted.contains(path)).collect();
         // The last byte of each is that of a chunk.
         for (path, bytes) in &larger {
             disk.corrupt(path, bytes.len() - 1, 1);
         }
         keeper(&disk, key).remove_superseded().unwrap();
         assert_eq!(remove_superseded(&*store(&disk, key).unwrap()).unwrap(), Pruned::default());
-        assert_eq!(are_there(&disk, &folded), folded.len());
+        assert_eq!(are_there(&disk, &compacted), compacted.len());
         larger.iter().for_each(|(path, bytes)| disk.put(path, bytes));
         // Nor while somebody archives or reads.
         let busy = keeper(&disk, key);
@@ -153,14 +154,14 @@ fn what_is_folded_goes_once_the_larger_segment_was_read() {
         let reading = segments(&disk, key);
         assert_eq!(remove_superseded(&*store(&disk, key).unwrap()).unwrap(), Pruned::default());
         drop(reading);
-        assert_eq!(are_there(&disk, &folded), folded.len());
+        assert_eq!(are_there(&disk, &compacted), compacted.len());
         assert!(remove_superseded(&*store(&disk, key).unwrap()).unwrap().bytes > 0);
-        assert_eq!(are_there(&disk, &folded), 0);
+        assert_eq!(are_there(&disk, &compacted), 0);
         assert!(proven(&disk, key).damages.is_empty());
         // The archiver does the same when it goes on.
-        let (disk, folded) = crowded(key);
+        let (disk, compacted) = crowded(key);
         keeper(&disk, key).remove_superseded().unwrap();
-        assert_eq!(are_there(&disk, &folded), 0);
+        assert_eq!(are_there(&disk, &compacted), 0);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The logs, and a walk that decodes everything.
 
 use binlog::event::Body;
-use binlog::group::{Grouping, Part};
+use binlog::group::{EventRole, Grouping};
 use binlog::reader::{End, Reader};
 use binlog::tables::Tables;
 use binlog::{Error, row};
@@ -55,7 +55,7 @@ fn read(log: &[u8], found: &mut Found) -> Result<(), Error> {
         let table = tables.take(&event, |_| {})?;
         let body = table.map_or_else(|| event.parse(), |table| Ok(Body::Table(table)))?;
         let (part, _) = grouping.take(&event, &body);
-        if matches!(part, Part::First | Part::Whole) {
+        if matches!(part, EventRole::First | EventRole::Whole) {
             begin = event.at;
         }
         if let Body::Rows(rows) = &body
@@ -75,7 +75,7 @@ fn read(log: &[u8], found: &mut Found) -> Result<(), Error> {
                 }
             }
         }
-        if matches!(part, Part::Last | Part::Whole) {
+        if matches!(part, EventRole::Last | EventRole::Whole) {
             found.groups.push((begin, event.end()));
         }
     }

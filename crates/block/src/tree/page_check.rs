@@ -40,14 +40,14 @@ pub trait PageCheck: Send + Sync {
 }
 
 /// A file whose pages are checked.
-pub(super) struct Pages<'a> {
+pub(super) struct CheckedPages<'a> {
     pub(super) path: &'a Path,
     pub(super) file: Arc<dyn Source>,
     pub(super) check: &'a dyn PageCheck,
     pub(super) page_bytes: u32,
 }
 
-impl Pages<'_> {
+impl CheckedPages<'_> {
     /// Fills the buffer from `offset` on, with zeros after the end of the file. A page that is just being
     /// written may be torn, and is read again.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {

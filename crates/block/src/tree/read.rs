@@ -8,7 +8,7 @@ use std::sync::Arc;
 use disk::{Disk, Source, Stat};
 
 use super::open_files::OpenFiles;
-use super::page_check::{PageCheck, Pages};
+use super::page_check::{CheckedPages, PageCheck};
 use super::part_map::{FilePart, PartMap};
 use super::{ConcurrentUse, Layout, Part};
 
@@ -100,7 +100,7 @@ impl TreeSource {
         if let ConcurrentUse::PageWrites(page_bytes) = care {
             let check = self.check.as_deref();
             let check = check.ok_or_else(|| io::Error::other("there is no check for these pages"))?;
-            return Pages { path, file, check, page_bytes }.read(offset, target);
+            return CheckedPages { path, file, check, page_bytes }.read(offset, target);
         }
         let filled = file.read_full_at(offset, target)?;
         if filled < target.len() && care == ConcurrentUse::Unchanging {

@@ -63,7 +63,7 @@ fn a_chain_that_leads_elsewhere_is_refused() {
     back_up_bytes(&disk, &Random(1).volume(20));
     forge(&disk, 1, |_, trailer| trailer.content[5] ^= 1);
     let restored = restored(&disk, None).unwrap_err().to_string();
-    assert!(restored.contains("does not reproduce to what was backed up"), "{restored}");
+    assert!(restored.contains("does not reproduce what was backed up"), "{restored}");
     let found = damages(&disk);
     assert!(found.len() == 1 && found[0].what.contains("does not reproduce"), "{found:?}");
 }
@@ -180,7 +180,7 @@ fn files_of_another_content_are_refused() {
     assert!(read(&open().unwrap()).unwrap() == disk.bytes(Path::new("/top/file")).unwrap());
     forge(&disk, 1, |_, trailer| trailer.content[5] ^= 1);
     let error = open().err().unwrap().to_string();
-    assert!(error.contains("does not reproduce to what was backed up"), "{error}");
+    assert!(error.contains("does not reproduce what was backed up"), "{error}");
     forge(&disk, 1, |record, trailer| {
         record.content[3] ^= 1;
         trailer.content = content(volume.len() as u64, &record.content);

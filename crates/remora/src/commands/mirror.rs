@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
 /// The places of all names, and names with an archive of a log that is not copied.
 #[derive(Default)]
 struct Names {
-    /// By the name, and whether it is that of the archive in segments. The backups' keys come first.
+    /// By the name, and whether it is that of the segmented archive. The backups' keys come first.
     places: BTreeMap<(String, bool), Box<dyn MirrorSide>>,
     /// Those with backups.
     backups: Vec<String>,

@@ -124,7 +124,7 @@ fn until_time_outlier() {
     assert!(json.contains(&format!("\"ended\":[\"{}\",\"{}\"]", shown(100), shown(111))), "{json}");
 }
 
-/// What an archive in segments says. Here the clocks are real: nothing ends years after it came.
+/// What a segmented archive says. Here the clocks are real: nothing ends years after it came.
 #[test]
 fn segments_know_when_they_came() {
     let mut play = Play::new(SEALED, &[]);

@@ -6,12 +6,12 @@ use crate::binlog::{Play, TABLE};
 use crate::extract::{mariadb, run, session};
 
 #[test]
-fn reset_master_connected_begins_a_line_and_overwrites_nothing() {
+fn reset_master_connected_begins_a_timeline_and_overwrites_nothing() {
     mariadb().for_each(|product| reset_master(product, true));
 }
 
 #[test]
-fn reset_master_away_begins_a_line_and_overwrites_nothing() {
+fn reset_master_away_begins_a_timeline_and_overwrites_nothing() {
     mariadb().for_each(|product| reset_master(product, false));
 }
 

@@ -410,7 +410,7 @@ fn what_nobody_knows_exactly_is_refused() {
     assert!(!scene.folder.path().join("undo.sql").exists());
 }
 
-/// An encrypted backup, and an archive in segments, of a log whose events are compressed.
+/// An encrypted backup, and a segmented archive, of a log whose events are compressed.
 #[test]
 fn children_come_out_of_an_encrypted_repository() {
     let mut scene = Scene::new(Product::MariaDb1011, &[&ROWS[..], &COMPRESSED].concat());

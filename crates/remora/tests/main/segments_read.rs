@@ -1,4 +1,4 @@
-//! What reads an archive in segments.
+//! What reads a segmented archive.
 
 use crate::extract::{execute, session};
 use crate::segments::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
@@ -177,7 +177,7 @@ fn a_key_with_few_rights_is_enough() {
             play.does(&[&format!("INSERT INTO app.t (v) VALUES ('{row}')")]);
             play.once().exits(0);
         }
-        // Its segments are folded, and none goes.
+        // Its segments are compacted, and none goes.
         let before = play.stored().len();
         play.does(&["FLUSH BINARY LOGS"]);
         play.once().exits(0);
@@ -246,7 +246,7 @@ fn a_prune_removes_what_the_archiver_may_not() {
         // A number that no archive reaches.
         play.put("p/db/log/18446744073709551615.log", Some(b"nothing".to_vec()));
         let found = play.reads("verify NAME").exits(4).out;
-        assert!(found.contains("18446744073709551615.log: this name is none"), "{found}");
+        assert!(found.contains("18446744073709551615.log: not the name of a segment"), "{found}");
         play.reads("list NAME").exits(4).says(&["does not belong to the archive"]);
         play.does(&["INSERT INTO app.t (v) VALUES ('three')"]);
         play.once().exits(0).says(&["does not belong to the archive"]);

@@ -348,8 +348,8 @@ fn files_of_others_come_back_with_no_more_rights_and_are_named() {
     let ended = Ended::of(&command.output().unwrap()).exits(3);
     for (name, mode, says) in [
         ("own", 0o640, None),
-        ("secret", 0o600, Some("its rights are 0600, and not 0640")),
-        ("runs", 0o755, Some("its rights are 0755, and not 6755")),
+        ("secret", 0o600, Some("its mode is 0600 instead of 0640")),
+        ("runs", 0o755, Some("its mode is 0755 instead of 6755")),
         ("listed", 0o600, Some("lost its access control list system.posix_acl_access")),
     ] {
         let is = std::fs::metadata(folder.join("back").join(name)).unwrap();

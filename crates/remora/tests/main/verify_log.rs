@@ -86,7 +86,7 @@ fn a_file_that_was_cut_behind_an_event_is_told() {
         let newest = play.timeline(1).join("binlog.000004");
         let len = fs::metadata(&newest).unwrap().len();
         let said = cut(&play, &newest, 4);
-        assert!(said.contains(&format!("it ends at 4, and {len} bytes were archived")), "{said}");
+        assert!(said.contains(&format!("it ends at 4, but {len} bytes were archived")), "{said}");
         fs::write(play.timeline(1).join("log.index"), "./binlog.000001\n./binlog.000003\n").unwrap();
         let said = run(play.folder.path(), &["verify", "repo/db"]).exits(4).out;
         assert!(said.contains("binlog.000002 as the next file, but log.index lists binlog.000003"), "{said}");

@@ -1,4 +1,4 @@
-//! Verifies every byte of an archive in segments.
+//! Verifies every byte of a segmented archive.
 
 use std::io;
 use std::sync::Arc;
