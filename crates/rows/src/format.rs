@@ -153,7 +153,7 @@ impl fmt::Display for Format {
                 if loose.trim {
                     f.write_str(", trimmed")?;
                 } else if loose.space_before_quote {
-                    f.write_str(", spaces before quotes are none of the fields")?;
+                    f.write_str(", spaces before quotes are ignored")?;
                 }
                 if let Some(comment) = loose.comment {
                     write!(f, ", comments begin with {}", char::from(comment))?;

@@ -191,7 +191,7 @@ impl Normalizer {
         }
         if self.loose.delimiter.is_some() && byte == UNIT_SEPARATOR {
             let what =
-                "the control character 1f stands in a field; it can't be read with a delimiter of several \
+                "a field contains the control character 1f; it can't be read with a delimiter of several \
                         characters"
                     .to_owned();
             return Err(BadLine { line: self.lines + 1, what });

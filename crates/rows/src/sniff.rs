@@ -196,7 +196,7 @@ fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
 }
 
 /// What is said of a first line that may be either.
-const UNDECIDED: &str = "nothing shows whether the first line names the columns, and it is read as a row; \
+const UNDECIDED: &str = "it is unclear whether the first line is a header, so it is read as a row; \
                          --header or --no-header says which";
 
 /// How well a text fits its findings.

@@ -51,7 +51,8 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     if hints.skip_lines.is_none() && hints.header != Some(false) {
         let lines = preamble(text, &found, &fit, &hints);
         if lines > 0 {
-            let why = ["has fewer fields than what follows", "have fewer fields than what follows"];
+            let why =
+                ["has fewer fields than the following lines", "have fewer fields than the following lines"];
             return behind(text, whole, &hints, lines, why);
         }
     }

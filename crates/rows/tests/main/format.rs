@@ -69,7 +69,7 @@ fn objects_on_lines() {
     // A line that is not a row becomes a record that is not a row either, and says why.
     for (line, what) in [
         ("{\"other\": 1}", "the key other"),
-        ("{\"id\": 1, \"id\": 2}", "the key id is there twice"),
+        ("{\"id\": 1, \"id\": 2}", "the key id occurs twice"),
         ("{\"id\": 1", "this is not a JSON object"),
         ("{\"id\": 1} x\t\\", "this is not a JSON object"),
         ("[1]", "this is not a JSON object"),
