@@ -30,7 +30,7 @@ const FORMAT: &str = "remora dump";
 /// The version that is written. The previous one is read too.
 pub(crate) const VERSION: u32 = 2;
 /// The folder of data files that hold the rows of many small tables.
-pub(crate) const TOGETHER: &str = "together";
+pub(crate) const SMALL_TABLES_FOLDER: &str = "together";
 /// The codecs of data files.
 const CODECS: [Codec; 5] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Column];
 /// No codec expands a byte further: a zstd block of four bytes can stand for 128 KiB.
@@ -273,13 +273,13 @@ impl Manifest {
     pub(crate) fn path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
         match chunk.within {
             None => folder.join(&table.folder).join(format!("{:05}.{}", chunk.number, self.data_extension)),
-            Some(within) => self.path_together(folder, within.file),
+            Some(within) => self.small_tables_path(folder, within.file),
         }
     }
 
     /// The path of a file that small tables share.
-    pub(crate) fn path_together(&self, folder: &Path, file: u32) -> PathBuf {
-        folder.join(TOGETHER).join(format!("{file:05}.{}", self.data_extension))
+    pub(crate) fn small_tables_path(&self, folder: &Path, file: u32) -> PathBuf {
+        folder.join(SMALL_TABLES_FOLDER).join(format!("{file:05}.{}", self.data_extension))
     }
 
     /// What to say about a dump whose version proves less than the current one; `None` for a current one.
@@ -347,12 +347,12 @@ impl Manifest {
         if !sealed && manifest.version > PLAIN_VERSION {
             return Err(corrupt(&path, "it has no hash of itself at its end: it was changed or cut"));
         }
-        manifest.settle();
+        manifest.restore_derived();
         Ok(manifest)
     }
 
     /// Sets the version of every table.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn restore_derived(&mut self) {
         for entry in &mut self.tables {
             entry.version = self.version;
             if self.version == PLAIN_VERSION {

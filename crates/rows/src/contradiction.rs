@@ -33,7 +33,7 @@ impl GuessedOptions {
     }
 
     /// Withdraws a guess that was weighed once more.
-    pub fn settle(&mut self, kind: ContradictionKind) {
+    pub fn confirm(&mut self, kind: ContradictionKind) {
         match kind {
             ContradictionKind::NullEscape | ContradictionKind::Escaped | ContradictionKind::NotEscaped => {
                 self.escape = false
@@ -78,7 +78,7 @@ pub enum ContradictionKind {
 impl ContradictionKind {
     /// Whether another look at the sample, with the evidence, may lead to another guess.
     #[must_use]
-    pub fn may_be_settled(self) -> bool {
+    pub fn may_be_redetected(self) -> bool {
         !matches!(
             self,
             ContradictionKind::LinesInQuotes | ContradictionKind::LoneReturn | ContradictionKind::HeaderAgain

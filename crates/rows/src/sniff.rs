@@ -47,7 +47,7 @@ pub struct Hints {
     /// Whether the text is read as it is: plain delimited text from the first line on.
     pub plain: bool,
     /// Deviations from strict text, as far as they are given.
-    pub loose: Lenient,
+    pub lenient: Lenient,
     /// `Some(true)`: JSON lines; `Some(false)`: delimited text.
     pub json: Option<bool>,
     /// Keys of JSON lines: all keys, or the requested ones.
