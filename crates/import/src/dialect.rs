@@ -140,7 +140,7 @@ pub(crate) fn confirm(
     Ok(())
 }
 
-/// This many contradictions are decision before the user is asked to decide.
+/// This many contradictions are weighed before the user is asked to decide.
 const ROUNDS_MAX: usize = 16;
 
 /// The contradictions of earlier guesses, and the outcome.

@@ -223,7 +223,7 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
         assert!(server.run("SELECT url_pack_info()").contains("\"number\": 1, \"error\": \"model site"));
     };
     for (file, why) in [
-        (&other[..], "another model than was registered"),
+        (&other[..], "is not the registered model"),
         (&model[..1000], "cut short"),
         (&[], "model file"),
     ] {
@@ -250,7 +250,7 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     well();
     // A retired number stays taken.
     server.retire(Key::Own(1));
-    assert!(unpack(&packed).contains("number 1 was model site, which was taken away"));
+    assert!(unpack(&packed).contains("number 1 was model site, which was removed"));
     server.register("site", Key::Own(1), &model);
     well();
 }
