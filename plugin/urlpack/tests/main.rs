@@ -276,7 +276,7 @@ fn without_a_sound_registry(server: &Server) {
     let file = std::fs::read(&registry).unwrap();
     server.place(Registry::FILE, &file[..file.len() - 1]);
     for sql in ["SELECT url_unpack(x'f001')", "SELECT url_pack('x')", "SELECT text_pack('x')"] {
-        assert!(server.run(sql).contains("registry of models"), "{}", server.run(sql));
+        assert!(server.run(sql).contains("model registry"), "{}", server.run(sql));
     }
     std::fs::remove_file(&registry).unwrap();
     assert_eq!(server.run("SELECT url_unpack(url_pack('x'))"), "x");
