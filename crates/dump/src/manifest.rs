@@ -345,7 +345,7 @@ impl Manifest {
             serde_json::from_slice(&text).map_err(|error| corrupt(&path, &error.to_string()))?;
         manifest.check().map_err(|what| corrupt(&path, &what))?;
         if !sealed && manifest.version > PLAIN_VERSION {
-            return Err(corrupt(&path, "it has no hash of itself at its end: it was changed or cut"));
+            return Err(corrupt(&path, "there is no BLAKE3 hash at its end: it was changed or truncated"));
         }
         manifest.restore_derived();
         Ok(manifest)

@@ -123,10 +123,7 @@ impl Models {
         self.strangers = strangers(folder, registry).into_iter().map(|(name, _)| name).collect();
         for pin in registry.pins() {
             let model = if pin.retired {
-                Err(format!(
-                    "{} was model {}, which was removed; add it again with {ADD}",
-                    pin.key, pin.name
-                ))
+                Err(format!("{} was model {}, which was removed; add it again with {ADD}", pin.key, pin.name))
             } else {
                 self.model(&folder.join(pin.file()), pin, before)
             };

@@ -222,11 +222,9 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
         assert!(server.run("SELECT url_pack('a', 'site')").contains("model site, number 1"));
         assert!(server.run("SELECT url_pack_info()").contains("\"number\": 1, \"error\": \"model site"));
     };
-    for (file, why) in [
-        (&other[..], "is not the registered model"),
-        (&model[..1000], "cut short"),
-        (&[], "model file"),
-    ] {
+    for (file, why) in
+        [(&other[..], "is not the registered model"), (&model[..1000], "cut short"), (&[], "model file")]
+    {
         server.place("site.urlmodel", file);
         refused(why);
     }

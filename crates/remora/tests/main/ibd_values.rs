@@ -34,7 +34,7 @@ fn values_that_the_server_makes_of_the_same_text_are_compared() {
         place.sql(&["SET GLOBAL init_connect = 'SET insert_id = 77'"]);
         let why = "of 1000 rows";
         import(&numbers, "numbered", "--physical").exits(1).says(&[why]);
-        let column = "the server reads other values than those in the file: `v` in 1000";
+        let column = "the server reads values other than those in the file: `v` in 1000";
         import(&unkeyed, "unkeyed", "--physical").exits(1).says(&[why, column]);
         assert_eq!(place.value("SELECT COUNT(*), MIN(id) FROM numbered"), "5000|1", "it is the old one");
         import(&numbers, "numbered", "--physical=auto")
