@@ -1,4 +1,5 @@
-//! Dumps a whole server into a folder and loads it again: in parallel, from one consistent snapshot, and verified.
+//! Dumps a whole server into a folder and loads it again: in parallel, from one consistent snapshot, and
+//! verified.
 //!
 //! [`dump`] reads the catalogue and, from sessions that share one snapshot, the rows of every table in chunks
 //! of its key. It writes a folder that docs/formats/dump.md describes. [`load`] recreates everything on

@@ -18,8 +18,8 @@ const TABLE: &str = "_remora_undo";
 /// Held while settings are relaxed, so that nobody restores them under a running import.
 const LOCK: &str = "remora.relax";
 
-/// RelaxedDurability settings. They stay relaxed until [`RelaxedDurability::restore`], or until somebody calls [`undo`] after the
-/// session has ended.
+/// Relaxed settings. They stay relaxed until [`RelaxedDurability::restore`], or until somebody
+/// calls [`undo`] after the session has ended.
 pub(crate) struct RelaxedDurability {
     session: Session,
     table: TableName,

@@ -1,8 +1,8 @@
 //! Checks the rest of a file against the guesses from its beginning.
 //!
-//! A dialect is guessed from a sample, so every chunk of the file is passed to a [`DialectCheck`]. Most chunks
-//! pass after a few searches for bytes that could contradict the guess; records and fields are examined only
-//! if such a byte is found.
+//! A dialect is guessed from a sample, so every chunk of the file is passed to a [`DialectCheck`]. Most
+//! chunks pass after a few searches for bytes that could contradict the guess; records and fields are
+//! examined only if such a byte is found.
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
