@@ -214,7 +214,9 @@ pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, E
     }
     let at = manifest.earlier.len();
     let source = &manifest.source;
-    manifest.earlier.push(manifest::Earlier { snapshot: source.snapshot, position: source.position.clone() });
+    manifest
+        .earlier
+        .push(manifest::EarlierState { snapshot: source.snapshot, position: source.position.clone() });
     let whole = whole.into_iter().zip(again).map(|(whole, again)| whole && !again);
     for ((entry, chunks), whole) in manifest.tables.iter_mut().zip(chunks).zip(whole) {
         if whole && entry.earlier.is_none() {

@@ -48,6 +48,6 @@ pub use format::Format;
 pub use hash::{Hash, Sum};
 pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, load};
-pub use manifest::{Chunk, Earlier, Manifest, SharedFilePart, Source, TableEntry};
+pub use manifest::{Chunk, EarlierState, Manifest, SharedFilePart, Source, TableEntry};
 pub use run::{DumpRequest, DumpSummary, Limits, dump};
 pub use selection::{Conditions, Pattern, Selection};

@@ -11,7 +11,7 @@ use disk::{Disk, Output};
 use serde::{Deserialize, Deserializer, Serialize};
 use server::catalogue::{Object, Origin, Table};
 
-pub use source::{Earlier, Source};
+pub use source::{EarlierState, Source};
 
 use crate::data_file::DataFile;
 use crate::hash::Sum;
@@ -67,10 +67,10 @@ pub struct Manifest {
     /// What was selected for the dump; `None` in dumps from before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
-    /// Earlier states of the server, from which some tables are when the dump was stopped and resumed; the
+    /// EarlierState states of the server, from which some tables are when the dump was stopped and resumed; the
     /// others are from the state in `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<EarlierState>,
     /// Everything but tables, in an order in which it can be created.
     pub objects: Vec<Object>,
     /// Tables.
@@ -237,7 +237,7 @@ impl Manifest {
     /// For each earlier state a line that lists its tables; empty for a dump that was made in one run.
     #[must_use]
     pub fn states(&self) -> Vec<String> {
-        let line = |(at, earlier): (usize, &Earlier)| {
+        let line = |(at, earlier): (usize, &EarlierState)| {
             let tables: Vec<_> = self.tables.iter().filter(|entry| entry.earlier == Some(at)).collect();
             let first: Vec<_> = tables.iter().take(5).map(|entry| entry.table.name.to_string()).collect();
             let more =
@@ -257,7 +257,7 @@ impl Manifest {
     }
 
     /// Takes over the earlier states of kept tables, and drops states without tables.
-    pub(crate) fn set_earlier(&mut self, mut earlier: Vec<Earlier>) {
+    pub(crate) fn set_earlier(&mut self, mut earlier: Vec<EarlierState>) {
         for at in (0..earlier.len()).rev() {
             if self.tables.iter().all(|entry| entry.earlier != Some(at)) {
                 earlier.remove(at);
