@@ -45,8 +45,8 @@ fuzz_target!(|input: &[u8]| {
         let _ = (found.format.reason(&found.dialect, record), found.format.restore(&found.dialect, record));
     }
     let guessed = GuessedOptions { nulls: true, quote: true, escape: true, ..GuessedOptions::default() };
-    let watch = DialectCheck::new(found.dialect, Nulls::default(), guessed, None);
-    for doubt in watch.look(&strict) {
+    let dialect_check = DialectCheck::new(found.dialect, Nulls::default(), guessed, None);
+    for doubt in dialect_check.look(&strict) {
         assert!(doubt.offset <= strict.len());
     }
 });

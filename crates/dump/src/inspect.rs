@@ -10,7 +10,7 @@ use disk::Disk;
 
 use crate::data_file::DataFile;
 use crate::hash::{self, Sum};
-use crate::manifest::{Manifest, TOGETHER};
+use crate::manifest::{Manifest, SMALL_TABLES_FOLDER};
 use crate::parallel::Failure;
 use crate::{Context, Error, Format};
 use progress::count;
@@ -148,7 +148,7 @@ fn strays(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Vec<Pat
     let mut found = Vec::new();
     for name in disk.list(folder).map_err(Error::file(folder))? {
         let path = folder.join(&name);
-        let is_ours = name == TOGETHER || name.to_string_lossy().contains('.');
+        let is_ours = name == SMALL_TABLES_FOLDER || name.to_string_lossy().contains('.');
         // Only a folder can contain data files.
         let Some(names) = disk.list(&path).ok().filter(|_| is_ours) else { continue };
         found.extend(names.into_iter().map(|name| path.join(name)).filter(|path| !known.contains(path)));

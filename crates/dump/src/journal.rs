@@ -167,7 +167,7 @@ impl Reader {
         }
         for step in &mut steps {
             if let Step::Begin(manifest) = step {
-                manifest.settle();
+                manifest.restore_derived();
                 manifest.check().map_err(|what| manifest::corrupt(&self.path, &what))?;
             }
         }
@@ -177,7 +177,7 @@ impl Reader {
 
 /// Renames the journal of a stopped dump, so that a follower waits for the run that resumes it. The
 /// caller must hold the lock.
-pub(crate) fn set_aside(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+pub(crate) fn rename_previous(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.rename(&folder.join(NAME), &folder.join(LEFT)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(folder)(error)),
         _ => Ok(()),
@@ -214,7 +214,9 @@ pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, E
     }
     let at = manifest.earlier.len();
     let source = &manifest.source;
-    manifest.earlier.push(manifest::Earlier { snapshot: source.snapshot, position: source.position.clone() });
+    manifest
+        .earlier
+        .push(manifest::EarlierState { snapshot: source.snapshot, position: source.position.clone() });
     let whole = whole.into_iter().zip(again).map(|(whole, again)| whole && !again);
     for ((entry, chunks), whole) in manifest.tables.iter_mut().zip(chunks).zip(whole) {
         if whole && entry.earlier.is_none() {
@@ -290,8 +292,8 @@ mod tests {
         let states: Vec<_> = left.tables.iter().map(|entry| (entry.earlier, entry.chunks.len())).collect();
         assert_eq!(states, [(None, 0), (Some(0), 2)]);
         assert_eq!(left.tables[1].chunks[0].number, 0);
-        set_aside(&RealDisk, folder).unwrap();
-        set_aside(&RealDisk, folder).unwrap();
+        rename_previous(&RealDisk, folder).unwrap();
+        rename_previous(&RealDisk, folder).unwrap();
         let kept = super::left(&RealDisk, folder).unwrap().unwrap();
         assert_eq!(kept.tables[1].chunks.len(), 2);
         RealDisk.rename(&folder.join(LEFT), &folder.join(NAME)).unwrap();

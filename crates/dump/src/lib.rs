@@ -1,4 +1,5 @@
-//! Dumps a whole server into a folder and loads it again: in parallel, from one consistent snapshot, and verified.
+//! Dumps a whole server into a folder and loads it again: in parallel, from one consistent snapshot, and
+//! verified.
 //!
 //! [`dump`] reads the catalogue and, from sessions that share one snapshot, the rows of every table in chunks
 //! of its key. It writes a folder that docs/formats/dump.md describes. [`load`] recreates everything on
@@ -47,6 +48,6 @@ pub use format::Format;
 pub use hash::{Hash, Sum};
 pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, load};
-pub use manifest::{Chunk, Earlier, Manifest, SharedFilePart, Source, TableEntry};
+pub use manifest::{Chunk, EarlierState, Manifest, SharedFilePart, Source, TableEntry};
 pub use run::{DumpRequest, DumpSummary, Limits, dump};
 pub use selection::{Conditions, Pattern, Selection};

@@ -11,7 +11,7 @@ use disk::{Disk, Output};
 use serde::{Deserialize, Deserializer, Serialize};
 use server::catalogue::{Object, Origin, Table};
 
-pub use source::{Earlier, Source};
+pub use source::{EarlierState, Source};
 
 use crate::data_file::DataFile;
 use crate::hash::Sum;
@@ -30,7 +30,7 @@ const FORMAT: &str = "remora dump";
 /// The version that is written. The previous one is read too.
 pub(crate) const VERSION: u32 = 2;
 /// The folder of data files that hold the rows of many small tables.
-pub(crate) const TOGETHER: &str = "together";
+pub(crate) const SMALL_TABLES_FOLDER: &str = "together";
 /// The codecs of data files.
 const CODECS: [Codec; 5] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Column];
 /// No codec expands a byte further: a zstd block of four bytes can stand for 128 KiB.
@@ -67,10 +67,10 @@ pub struct Manifest {
     /// What was selected for the dump; `None` in dumps from before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
-    /// Earlier states of the server, from which some tables are when the dump was stopped and resumed; the
+    /// EarlierState states of the server, from which some tables are when the dump was stopped and resumed; the
     /// others are from the state in `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<EarlierState>,
     /// Everything but tables, in an order in which it can be created.
     pub objects: Vec<Object>,
     /// Tables.
@@ -237,7 +237,7 @@ impl Manifest {
     /// For each earlier state a line that lists its tables; empty for a dump that was made in one run.
     #[must_use]
     pub fn states(&self) -> Vec<String> {
-        let line = |(at, earlier): (usize, &Earlier)| {
+        let line = |(at, earlier): (usize, &EarlierState)| {
             let tables: Vec<_> = self.tables.iter().filter(|entry| entry.earlier == Some(at)).collect();
             let first: Vec<_> = tables.iter().take(5).map(|entry| entry.table.name.to_string()).collect();
             let more =
@@ -257,7 +257,7 @@ impl Manifest {
     }
 
     /// Takes over the earlier states of kept tables, and drops states without tables.
-    pub(crate) fn set_earlier(&mut self, mut earlier: Vec<Earlier>) {
+    pub(crate) fn set_earlier(&mut self, mut earlier: Vec<EarlierState>) {
         for at in (0..earlier.len()).rev() {
             if self.tables.iter().all(|entry| entry.earlier != Some(at)) {
                 earlier.remove(at);
@@ -273,13 +273,13 @@ impl Manifest {
     pub(crate) fn path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
         match chunk.within {
             None => folder.join(&table.folder).join(format!("{:05}.{}", chunk.number, self.data_extension)),
-            Some(within) => self.path_together(folder, within.file),
+            Some(within) => self.small_tables_path(folder, within.file),
         }
     }
 
     /// The path of a file that small tables share.
-    pub(crate) fn path_together(&self, folder: &Path, file: u32) -> PathBuf {
-        folder.join(TOGETHER).join(format!("{file:05}.{}", self.data_extension))
+    pub(crate) fn small_tables_path(&self, folder: &Path, file: u32) -> PathBuf {
+        folder.join(SMALL_TABLES_FOLDER).join(format!("{file:05}.{}", self.data_extension))
     }
 
     /// What to say about a dump whose version proves less than the current one; `None` for a current one.
@@ -345,14 +345,14 @@ impl Manifest {
             serde_json::from_slice(&text).map_err(|error| corrupt(&path, &error.to_string()))?;
         manifest.check().map_err(|what| corrupt(&path, &what))?;
         if !sealed && manifest.version > PLAIN_VERSION {
-            return Err(corrupt(&path, "it has no hash of itself at its end: it was changed or cut"));
+            return Err(corrupt(&path, "there is no BLAKE3 hash at its end: it was changed or truncated"));
         }
-        manifest.settle();
+        manifest.restore_derived();
         Ok(manifest)
     }
 
     /// Sets the version of every table.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn restore_derived(&mut self) {
         for entry in &mut self.tables {
             entry.version = self.version;
             if self.version == PLAIN_VERSION {

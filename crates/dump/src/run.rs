@@ -119,7 +119,7 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
         None => Vec::new(),
     };
     let identities = TableIds::read(&mut session)?;
-    let held = hold_off_ddl(target, &tables, request.block_ddl)?;
+    let held = block_ddl(target, &tables, request.block_ddl)?;
     let mut snapshot = begin(context, target, request, &tables)?;
     let mut manifest = describe(&mut session, &mut snapshot, request)?;
     manifest.tables = tables;
@@ -138,9 +138,9 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
         let known = KnownTables::new(before.tables.iter(), settled.as_deref());
         let after = Catalogue::definitions_since(&mut session, &request.selection, &known)?;
         let mut omitted = damaged;
-        omitted.extend(left_out(&before, &manifest, request));
-        omitted.extend(unseen(&mut session, &before, request)?);
-        omitted.extend(changes((&manifest, &before), &after));
+        omitted.extend(missing_at_start(&before, &manifest, request));
+        omitted.extend(hidden_objects(&mut session, &before, request)?);
+        omitted.extend(changes_during_dump((&manifest, &before), &after));
         manifest.omitted = omitted.clone();
         schema::write(disk, folder, &manifest)?;
         manifest.write(disk, folder)?;
@@ -166,7 +166,7 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
 fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
     let (small, large) = read_units::split(manifest, due);
-    let shared = (!small.is_empty()).then(|| manifest::TOGETHER.to_owned());
+    let shared = (!small.is_empty()).then(|| manifest::SMALL_TABLES_FOLDER.to_owned());
     for name in large.into_iter().map(|at| manifest.tables[at].folder.clone()).chain(shared) {
         let path = folder.join(name);
         match disk.create_folder(&path) {
@@ -220,7 +220,7 @@ fn check_conditions(
 /// A session that holds up DDL on tables where it would go unnoticed. No snapshot notices that a partition
 /// changed places with another table, and no definition shows it; the same is true of TRUNCATE before MySQL
 /// 8.
-fn hold_off_ddl(target: &Target, tables: &[TableEntry], every: bool) -> Result<Option<Session>, Error> {
+fn block_ddl(target: &Target, tables: &[TableEntry], every: bool) -> Result<Option<Session>, Error> {
     let mut session = snapshot::connect(target)?;
     let about = &session.about;
     let unseen = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
@@ -344,7 +344,7 @@ fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
 }
 
 /// What is known from the start to be missing from the dump.
-fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -> Vec<String> {
+fn missing_at_start(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -> Vec<String> {
     let mut lines = catalogue.omitted.clone();
     for entry in &manifest.tables {
         let name = &entry.table.name;
@@ -361,7 +361,11 @@ fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -
 }
 
 /// What this account would not see if it existed, because the server then hides it silently.
-fn unseen(session: &mut Session, catalogue: &Catalogue, request: &DumpRequest) -> Result<Vec<String>, Error> {
+fn hidden_objects(
+    session: &mut Session,
+    catalogue: &Catalogue,
+    request: &DumpRequest,
+) -> Result<Vec<String>, Error> {
     let rights = SchemaPrivileges::read(session)?;
     let mut lines = Vec::new();
     for object in catalogue.objects.iter().filter(|object| object.kind == Kind::Database) {
@@ -381,7 +385,7 @@ fn unseen(session: &mut Session, catalogue: &Catalogue, request: &DumpRequest) -
 }
 
 /// What was created, changed or removed while the dump ran. Tables that were read were already compared.
-fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Vec<String> {
+fn changes_during_dump((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Vec<String> {
     let dumped = || manifest.tables.iter().map(|entry| &entry.table);
     let mut lines = Vec::new();
     let names: BTreeSet<&TableName> = dumped().map(|table| &table.name).collect();

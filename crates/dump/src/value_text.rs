@@ -126,8 +126,8 @@ fn members(column_type: &str) -> Vec<Vec<u8>> {
     names
 }
 
-/// Whether every collation distinguishes two names: their first difference is in ASCII letters or digits, after
-/// nothing but ASCII. A collation may ignore accents, control characters, trailing spaces and the like.
+/// Whether every collation distinguishes two names: their first difference is in ASCII letters or digits,
+/// after nothing but ASCII. A collation may ignore accents, control characters, trailing spaces and the like.
 fn surely_differ(one: &[u8], other: &[u8]) -> bool {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let plain = one[..same].iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\');

@@ -21,8 +21,8 @@ pub(crate) struct ChunkOf<'a> {
     pub(crate) condition: Option<&'a str>,
 }
 
-/// The sum of a part's rows. `read` is called with the number of rows, their estimated bytes, and their actual
-/// bytes.
+/// The sum of a part's rows. `read` is called with the number of rows, their estimated bytes, and their
+/// actual bytes.
 pub(crate) fn sum(
     context: &Context,
     session: &mut Session,

@@ -36,11 +36,11 @@ pub(crate) struct Bisect<'a> {
     /// The chunk.
     pub chunk: &'a Arc<Chunk>,
     /// How records are sent.
-    pub through: SendMethod,
+    pub method: SendMethod,
     /// Beyond this number only the first rejects matter.
     pub rejects_max: u64,
     /// The result so far, without rejects.
-    pub settled: BisectResult,
+    pub result: BisectResult,
     /// Rejects by the offset of their beginning.
     pub found: Vec<(usize, Reject)>,
 }
@@ -55,12 +55,12 @@ impl Bisect<'_> {
             if let Some(enough) = self.enough() {
                 part.retain(|range| range.start < enough);
             }
-            parts.extend(self.settle(part)?);
+            parts.extend(self.load_part(part)?);
         }
         let mut found = self.found;
         found.sort_by_key(|(start, _)| *start);
-        self.settled.rejects = found.into_iter().map(|(_, reject)| reject).collect();
-        Ok(self.settled)
+        self.result.rejects = found.into_iter().map(|(_, reject)| reject).collect();
+        Ok(self.result)
     }
 
     /// Where the first reject begins that exceeds the limit; what follows it does not matter any more.
@@ -75,16 +75,16 @@ impl Bisect<'_> {
     }
 
     /// Loads a part. If it was not clean, returns what is left to do, the first part last.
-    fn settle(&mut self, part: Vec<Range<usize>>) -> Result<Vec<Vec<Range<usize>>>, Error> {
+    fn load_part(&mut self, part: Vec<Range<usize>>) -> Result<Vec<Vec<Range<usize>>>, Error> {
         if part.is_empty() {
             return Ok(Vec::new());
         }
         self.session.execute("SAVEPOINT remora")?;
-        let outcome = self.wire.send(self.session, self.chunk, Some(part.clone()), self.through)?;
+        let outcome = self.wire.send(self.session, self.chunk, Some(part.clone()), self.method)?;
         let unsent: Vec<_> = outcome.ragged.iter().map(|(range, _)| range.start).collect();
         if let Some(loaded) = outcome.clean {
-            self.settled.loaded += loaded;
-            self.settled.duplicates.add(&outcome.duplicates);
+            self.result.loaded += loaded;
+            self.result.duplicates.add(&outcome.duplicates);
             for (range, reason) in outcome.ragged {
                 let column = named_column(&reason);
                 self.reject(range, reason, column);
@@ -94,7 +94,7 @@ impl Bisect<'_> {
         self.session.execute("ROLLBACK TO SAVEPOINT remora")?;
         let sent: Vec<_> = part.iter().filter(|range| !unsent.contains(&range.start)).cloned().collect();
         if let [only] = sent.as_slice() {
-            let mut complaint = outcome.first_complaint();
+            let mut complaint = outcome.first_warning();
             if complaint.is_none() {
                 complaint = self.wire.explain(self.session, self.chunk, only.clone())?;
                 self.session.execute("ROLLBACK TO SAVEPOINT remora")?;

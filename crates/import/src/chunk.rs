@@ -16,7 +16,7 @@ use progress::Progress;
 
 /// The most bytes of all chunks in memory, however long records are. A single larger chunk is the only one in
 /// memory then.
-const ROOM_BYTES: usize = 96 << 20;
+const BUDGET_BYTES: usize = 96 << 20;
 
 /// Bytes per read when searching for the end of a long record.
 const READ_ON_BYTES: usize = 4 << 20;
@@ -123,7 +123,7 @@ pub struct Chunker<'a> {
     number: u32,
     open: Option<Open<'a>>,
     pool: (Sender<Buffer>, Receiver<Buffer>),
-    room: Arc<MemoryBudget>,
+    budget: Arc<MemoryBudget>,
 }
 
 /// The file being cut.
@@ -142,8 +142,8 @@ impl<'a> Chunker<'a> {
     #[must_use]
     pub fn new(files: &'a Files<'a>, cut: Cut, pool: usize, progress: &'a dyn Progress) -> Chunker<'a> {
         let pool = crossbeam_channel::bounded(pool);
-        let room = MemoryBudget::new(ROOM_BYTES);
-        Chunker { files, progress, cut, next_file: 0, number: 0, open: None, pool, room }
+        let budget = MemoryBudget::new(BUDGET_BYTES);
+        Chunker { files, progress, cut, next_file: 0, number: 0, open: None, pool, budget }
     }
 
     /// The next chunk, or `None` after the last record of the last file. Waits until enough of the earlier
@@ -175,7 +175,7 @@ impl<'a> Chunker<'a> {
             // The memory of an unusually long record is freed.
             let usual = buffer.capacity() <= 2 * (self.cut.chunk_bytes + SAMPLE_BYTES);
             let home = usual.then(|| self.pool.0.clone());
-            let share = self.room.take(buffer.bytes().len());
+            let share = self.budget.take(buffer.bytes().len());
             return Ok(Some(Chunk {
                 number: self.number,
                 file,

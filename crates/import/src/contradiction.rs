@@ -14,7 +14,7 @@ pub(crate) struct FileContradiction {
     /// Line where the record begins, from 1.
     pub line: u64,
     /// What is there.
-    pub doubt: Contradiction,
+    pub first: Contradiction,
     /// Later places of the chunk on which another option decides: their lines, and what is there.
     others: Vec<(u64, Contradiction)>,
 }
@@ -31,39 +31,40 @@ const OUTFILE: &str =
 
 impl FileContradiction {
     /// The first contradiction in a chunk.
-    pub(crate) fn of(chunk: &Chunk, watch: &DialectCheck) -> Option<FileContradiction> {
-        let mut doubts = watch.look(chunk.bytes());
+    pub(crate) fn of(chunk: &Chunk, dialect_check: &DialectCheck) -> Option<FileContradiction> {
+        let mut contradictions = dialect_check.look(chunk.bytes());
         // What is equally early stays in its order.
-        doubts.sort_by_key(|doubt| doubt.offset);
-        let mut doubts = doubts.into_iter();
-        let mut found = FileContradiction::at(chunk, doubts.next()?);
-        for doubt in doubts {
-            let known = |other: &Contradiction| other.kind.remedy() == doubt.kind.remedy();
-            if !known(&found.doubt) && !found.others.iter().any(|(_, other)| known(other)) {
-                found.others.push((chunk.line_at(doubt.offset), doubt));
+        contradictions.sort_by_key(|contradiction| contradiction.offset);
+        let mut contradictions = contradictions.into_iter();
+        let mut found = FileContradiction::at(chunk, contradictions.next()?);
+        for contradiction in contradictions {
+            let known = |other: &Contradiction| other.kind.remedy() == contradiction.kind.remedy();
+            if !known(&found.first) && !found.others.iter().any(|(_, other)| known(other)) {
+                found.others.push((chunk.line_at(contradiction.offset), contradiction));
             }
         }
         Some(found)
     }
 
-    pub(crate) fn at(chunk: &Chunk, doubt: Contradiction) -> FileContradiction {
+    pub(crate) fn at(chunk: &Chunk, contradiction: Contradiction) -> FileContradiction {
         FileContradiction {
             name: chunk.name.to_string(),
-            line: chunk.line_at(doubt.offset),
-            doubt,
+            line: chunk.line_at(contradiction.offset),
+            first: contradiction,
             others: Vec::new(),
         }
     }
 
     /// All contradictions, so that one command can decide all of them.
     fn what(&self) -> String {
-        let mut what = self.doubt.to_string();
+        let mut what = self.first.to_string();
         for (line, other) in &self.others {
             what += &format!(". Besides, on line {line} {other}");
         }
         let about = |remedy: &str| {
-            let mut doubts = std::iter::once(&self.doubt).chain(self.others.iter().map(|(_, other)| other));
-            doubts.any(|doubt| doubt.kind.remedy().starts_with(remedy))
+            let mut contradictions =
+                std::iter::once(&self.first).chain(self.others.iter().map(|(_, other)| other));
+            contradictions.any(|contradiction| contradiction.kind.remedy().starts_with(remedy))
         };
         if about("--quote") && about("--escape") {
             what += &format!(". {OUTFILE}");

@@ -124,7 +124,7 @@ pub(crate) fn json_keys(
 pub(crate) fn confirm(
     files: &Files<'_>,
     cut: Cut,
-    watch: &DialectCheck,
+    dialect_check: &DialectCheck,
     context: &Context<'_>,
 ) -> Result<(), Error> {
     context.progress.phase("looking at every line", files.bytes());
@@ -133,8 +133,8 @@ pub(crate) fn confirm(
         if context.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        if let Some(doubted) = FileContradiction::of(&chunk, watch) {
-            return Err(doubted.error());
+        if let Some(contradiction) = FileContradiction::of(&chunk, dialect_check) {
+            return Err(contradiction.error());
         }
     }
     Ok(())
@@ -147,7 +147,7 @@ const ROUNDS_MAX: usize = 16;
 #[derive(Default)]
 pub(crate) struct DialectDecision {
     evidence: Vec<Vec<u8>>,
-    settled: Vec<ContradictionKind>,
+    confirmed: Vec<ContradictionKind>,
 }
 
 impl DialectDecision {
@@ -160,11 +160,11 @@ impl DialectDecision {
     ///
     /// # Errors
     /// When another look is useless, so that the user must decide.
-    pub(crate) fn take(&mut self, doubted: FileContradiction) -> Result<(), Error> {
-        if !doubted.doubt.kind.may_be_settled() || self.evidence.len() >= ROUNDS_MAX {
-            return Err(doubted.error());
+    pub(crate) fn take(&mut self, contradiction: FileContradiction) -> Result<(), Error> {
+        if !contradiction.first.kind.may_be_redetected() || self.evidence.len() >= ROUNDS_MAX {
+            return Err(contradiction.error());
         }
-        self.evidence.push(doubted.doubt.evidence);
+        self.evidence.push(contradiction.first.evidence);
         Ok(())
     }
 
@@ -173,10 +173,10 @@ impl DialectDecision {
         let same = (&before.dialect, &before.nulls, before.columns, before.header)
             == (&now.dialect, &now.nulls, now.columns, now.header);
         if same {
-            self.settled.push(kind);
+            self.confirmed.push(kind);
         }
-        for kind in &self.settled {
-            now.guessed.settle(*kind);
+        for kind in &self.confirmed {
+            now.guessed.confirm(*kind);
         }
     }
 }

@@ -18,8 +18,8 @@ const TABLE: &str = "_remora_undo";
 /// Held while settings are relaxed, so that nobody restores them under a running import.
 const LOCK: &str = "remora.relax";
 
-/// RelaxedDurability settings. They stay relaxed until [`RelaxedDurability::restore`], or until somebody calls [`undo`] after the
-/// session has ended.
+/// Relaxed settings. They stay relaxed until [`RelaxedDurability::restore`], or until somebody
+/// calls [`undo`] after the session has ended.
 pub(crate) struct RelaxedDurability {
     session: Session,
     table: TableName,
@@ -62,7 +62,7 @@ impl RelaxedDurability {
 
     /// Restores everything and makes the loaded rows durable.
     pub(crate) fn restore(mut self) -> Result<(), Error> {
-        put_back(&mut self.session, &self.table)?;
+        restore_values(&mut self.session, &self.table)?;
         self.session.unlock(LOCK)?;
         Ok(())
     }
@@ -96,7 +96,7 @@ pub fn undo(session: &mut Session) -> Result<RestoredSettings, Error> {
     session.execute("SET SESSION sql_log_bin = 0")?;
     for schema in schemas.into_iter().flatten().flatten() {
         let table = TableName { schema, table: TABLE.to_owned() };
-        done.lines.extend(put_back(session, &table)?);
+        done.lines.extend(restore_values(session, &table)?);
     }
     session.execute("SET SESSION sql_log_bin = 1")?;
     session.unlock(LOCK)?;
@@ -112,7 +112,7 @@ pub(crate) fn check(session: &mut Session) -> Result<(), Error> {
     Ok(())
 }
 
-fn put_back(session: &mut Session, table: &TableName) -> Result<Vec<String>, Error> {
+fn restore_values(session: &mut Session, table: &TableName) -> Result<Vec<String>, Error> {
     let mut done = Vec::new();
     for row in session.strings(&format!("SELECT name, value FROM {table}"))? {
         let mut cells = row.into_iter().flatten();

@@ -175,7 +175,7 @@ impl Job {
     }
 
     /// Checks the entire files against the guesses from their beginning.
-    pub(crate) fn watch(&self) -> DialectCheck {
+    pub(crate) fn dialect_check(&self) -> DialectCheck {
         let heading = self.header.then_some(self.heading.as_slice());
         DialectCheck::new(self.dialect, self.nulls.clone(), self.guessed, heading)
             .with_texts(self.texts.clone())

@@ -85,19 +85,17 @@ impl Ledger {
         &self,
         session: &mut Session,
         chunk: &Chunk,
-        settled: &BisectResult,
+        result: &BisectResult,
     ) -> Result<(), Error> {
         let finished = Finished {
             checksum: chunk.checksum(),
             bytes: chunk.bytes().len() as u64,
-            loaded: settled.loaded,
+            loaded: result.loaded,
             ..Finished::default()
         };
-        let note = match settled.rejects.is_empty() && settled.duplicates.is_empty() {
+        let note = match result.rejects.is_empty() && result.duplicates.is_empty() {
             true => Vec::new(),
-            false => {
-                self.encode(&Note { rejects: settled.rejects.clone(), duplicates: settled.duplicates })?
-            }
+            false => self.encode(&Note { rejects: result.rejects.clone(), duplicates: result.duplicates })?,
         };
         self.write(session, chunk.number, &finished, &note)
     }

@@ -188,19 +188,22 @@ impl Load<'_> {
                 session = Some(self.begin()?);
             }
             let Some(session) = &mut session else { return Ok(None) };
-            if let Some(doubted) =
-                self.wire.watch.as_ref().and_then(|watch| FileContradiction::of(&chunk, watch))
+            if let Some(contradiction) = self
+                .wire
+                .dialect_check
+                .as_ref()
+                .and_then(|dialect_check| FileContradiction::of(&chunk, dialect_check))
             {
-                return Err(doubted.error());
+                return Err(contradiction.error());
             }
             let chunk = Arc::new(chunk);
-            let Some(settled) = self.load_chunk(session, &chunk, shared)? else {
+            let Some(result) = self.load_chunk(session, &chunk, shared)? else {
                 session.execute("ROLLBACK")?;
                 continue;
             };
-            shared.duplicates.lock().unwrap_or_else(PoisonError::into_inner).add(&settled.duplicates);
-            shared.committed.fetch_add(settled.loaded, Ordering::Relaxed);
-            self.progress.done(settled.loaded, chunk.bytes().len() as u64);
+            shared.duplicates.lock().unwrap_or_else(PoisonError::into_inner).add(&result.duplicates);
+            shared.committed.fetch_add(result.loaded, Ordering::Relaxed);
+            self.progress.done(result.loaded, chunk.bytes().len() as u64);
         }
         match self.wire.job.strategy {
             // Without chunks there is still a table to empty and a transaction to end.
@@ -234,14 +237,14 @@ impl Load<'_> {
             if self.wire.job.strategy != LoadStrategy::OneTransaction {
                 session.execute("START TRANSACTION")?;
             }
-            let result = self.load_within(session, chunk).and_then(|settled| {
-                if shared.set_aside(chunk.number, &settled.rejects, self.rejects_max) {
+            let result = self.load_within(session, chunk).and_then(|result| {
+                if shared.add_rejects(chunk.number, &result.rejects, self.rejects_max) {
                     return Ok(None);
                 }
                 if self.wire.job.strategy != LoadStrategy::OneTransaction {
                     session.execute("COMMIT")?;
                 }
-                Ok(Some(settled))
+                Ok(Some(result))
             });
             match result {
                 Err(Error::Server(error))
@@ -262,36 +265,36 @@ impl Load<'_> {
         const BACK: &str = "ROLLBACK TO SAVEPOINT remora_chunk";
         // A single transaction must not be rolled back as a whole because of one row.
         session.execute("SAVEPOINT remora_chunk")?;
-        let mut through = self.wire.first_way();
-        let mut outcome = self.wire.send(session, chunk, None, through)?;
+        let mut method = self.wire.first_method();
+        let mut outcome = self.wire.send(session, chunk, None, method)?;
         if outcome.clean.is_none()
             && self.wire.job.on_duplicate != OnDuplicate::Error
-            && through == SendMethod::Load
+            && method == SendMethod::Load
         {
             // The warnings may only be about keys that already exist.
             session.execute(BACK)?;
-            through = SendMethod::Insert;
-            outcome = self.wire.send(session, chunk, None, through)?;
+            method = SendMethod::Insert;
+            outcome = self.wire.send(session, chunk, None, method)?;
         }
-        let settled = match outcome.clean {
+        let result = match outcome.clean {
             Some(loaded) if outcome.ragged.is_empty() => {
                 BisectResult { loaded, rejects: Vec::new(), duplicates: outcome.duplicates }
             }
             _ if self.wire.job.strategy == LoadStrategy::ShadowUnsafe => {
                 let reason = outcome
-                    .first_complaint()
+                    .first_warning()
                     .or_else(|| outcome.ragged.first().map(|(_, reason)| reason.clone()));
                 return Err(unsafe_reject(chunk, reason));
             }
             _ => {
                 session.execute(BACK)?;
-                let (settled, found) = (BisectResult::default(), Vec::new());
+                let (result, found) = (BisectResult::default(), Vec::new());
                 let rejects_max = self.rejects_max;
-                Bisect { wire: &self.wire, session, chunk, through, rejects_max, settled, found }.run()?
+                Bisect { wire: &self.wire, session, chunk, method, rejects_max, result, found }.run()?
             }
         };
-        self.ledger.add(session, chunk, &settled)?;
-        Ok(settled)
+        self.ledger.add(session, chunk, &result)?;
+        Ok(result)
     }
 }
 
@@ -311,7 +314,7 @@ impl Shared {
     /// Records a chunk's rejects; true when there are too many now. From then on only the chunks
     /// before the one that exceeds the limit, in the order of the files, are still loaded: the first bad rows
     /// must be listed, whichever session finds some first.
-    fn set_aside(&self, chunk: u32, rejects: &[Reject], rejects_max: u64) -> bool {
+    fn add_rejects(&self, chunk: u32, rejects: &[Reject], rejects_max: u64) -> bool {
         let mut all = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
         // An earlier try may have found others.
         all.remove(&chunk);

@@ -11,7 +11,7 @@ pub(crate) struct MemoryBudget {
 
 /// A reservation in a [`MemoryBudget`], released when it is dropped.
 pub(crate) struct Reservation {
-    room: Arc<MemoryBudget>,
+    budget: Arc<MemoryBudget>,
     bytes: usize,
 }
 
@@ -27,14 +27,14 @@ impl MemoryBudget {
         let full = |taken: &mut usize| *taken > 0 && taken.saturating_add(bytes) > self.bytes;
         let mut taken = self.freed.wait_while(taken, full).unwrap_or_else(PoisonError::into_inner);
         *taken += bytes;
-        Reservation { room: Arc::clone(self), bytes }
+        Reservation { budget: Arc::clone(self), bytes }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        *self.room.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
-        self.room.freed.notify_one();
+        *self.budget.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.budget.freed.notify_one();
     }
 }
 
@@ -44,16 +44,16 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_waits_and_what_is_too_large_goes_alone() {
-        let room = MemoryBudget::new(10);
-        let (first, second) = (room.take(4), room.take(6));
+        let budget = MemoryBudget::new(10);
+        let (first, second) = (budget.take(4), budget.take(6));
         let (send, arrived) = crossbeam_channel::unbounded();
         std::thread::scope(|scope| {
-            scope.spawn(|| send.send(room.take(100).bytes).unwrap());
+            scope.spawn(|| send.send(budget.take(100).bytes).unwrap());
             drop(first);
             assert!(arrived.is_empty());
             drop(second);
             assert_eq!(arrived.recv().unwrap(), 100);
         });
-        assert_eq!(*room.taken.lock().unwrap(), 0);
+        assert_eq!(*budget.taken.lock().unwrap(), 0);
     }
 }

@@ -109,8 +109,9 @@ pub(crate) fn make(
             let packet = session.as_ref().map_or(usize::MAX, |session| {
                 usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX)
             });
-            let look =
-                |weighed: &DialectDecision| sample(request, files, table.as_ref(), weighed, context.progress);
+            let look = |decision: &DialectDecision| {
+                sample(request, files, table.as_ref(), decision, context.progress)
+            };
             let found = surveyed(request, files, context, (&mut first, &mut job, packet), &look)?;
             let limits = create::limits(session.as_deref());
             let (made, mapping) =
@@ -128,7 +129,7 @@ pub(crate) fn make(
         && (0..files.len()).all(|file| files.is_readable_again(file))
     {
         // Chunks that are committed one by one can't be taken back, so the files are checked first.
-        dialect::confirm(files, job.cut(usize::MAX), &job.watch(), context)?;
+        dialect::confirm(files, job.cut(usize::MAX), &job.dialect_check(), context)?;
         job.guessed = GuessedOptions::default();
     }
     job.set = mapping.set;
@@ -157,7 +158,7 @@ fn surveyed(
     (sample, job, packet): (&mut Sample, &mut Job, usize),
     look: &dyn Fn(&DialectDecision) -> Result<Sample, Error>,
 ) -> Result<Box<SurveyedTypes>, Error> {
-    let mut weighed = DialectDecision::default();
+    let mut decision = DialectDecision::default();
     loop {
         match survey(request, files, context, (&job.cut(packet), job), &sample.findings)? {
             SurveyResult::SurveyedTypes(mut found) => {
@@ -169,12 +170,12 @@ fn surveyed(
                 context.progress.note(&format!("the whole file shows that {}", null_words(&nulls)));
                 (job.nulls, job.guessed.nulls) = (nulls, false);
             }
-            SurveyResult::FileContradiction(doubted) => {
-                let kind = doubted.doubt.kind;
-                context.progress.note(&format!("{doubted}: looking again"));
-                weighed.take(doubted)?;
-                let mut now = look(&weighed)?;
-                weighed.compare(kind, &sample.findings, &mut now.findings);
+            SurveyResult::FileContradiction(contradiction) => {
+                let kind = contradiction.first.kind;
+                context.progress.note(&format!("{contradiction}: looking again"));
+                decision.take(contradiction)?;
+                let mut now = look(&decision)?;
+                decision.compare(kind, &sample.findings, &mut now.findings);
                 context.progress.note(&now.findings.to_string());
                 let before = std::mem::take(&mut job.before);
                 *job = Job { exists: job.exists, before, ..self::job(request, files, &now, job.strategy) };
@@ -290,10 +291,10 @@ fn sample(
     request: &Request,
     files: &Files<'_>,
     table: Option<&Table>,
-    weighed: &DialectDecision,
+    decision: &DialectDecision,
     progress: &dyn Progress,
 ) -> Result<Sample, Error> {
-    let mut hints = weighed.hints(&request.hints);
+    let mut hints = decision.hints(&request.hints);
     if let Some(table) = table.filter(|_| !request.create) {
         hints.columns = Some(table.columns.iter().map(|column| column.name.clone()).collect());
     }
@@ -441,7 +442,7 @@ fn survey(
         orders: &job.orders,
         columns: findings.columns,
         skipped: job.skipped(),
-        watch: &job.watch(),
+        dialect_check: &job.dialect_check(),
         rejects_max: request.rejects_max,
         threads: context.cores,
         stop: &context.stop,

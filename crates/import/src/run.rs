@@ -87,7 +87,7 @@ fn begin(request: &Request, stdin: Option<Stdin>, context: &Context<'_>) -> Resu
     }
     let names = Names::of(&request.table, request.work_database.as_deref());
     let mut session = (context.connect)()?;
-    earlier::put_back_settings(&mut session, context.progress)?;
+    earlier::restore_settings(&mut session, context.progress)?;
     connect::prepare(&mut session)?;
     if !session.lock(&names.lock(), LOCK_WAIT_S)? {
         return Err(Error::Busy { table: names.table.to_string() });
@@ -110,7 +110,7 @@ fn locked(
     if request.relax_durability {
         durability::check(session)?;
     }
-    earlier::stop_elsewhere(session, names)?;
+    earlier::refuse_other_import(session, names)?;
     let earlier = earlier::earlier(session, request, names, &ledger)?;
     let no_binlog = match &earlier {
         Some((job, _)) if request.no_binlog && !job.no_binlog => {
@@ -130,10 +130,10 @@ fn locked(
     let files = Files::new(context.disk, &request.inputs, stdin, (twice, request.member.as_deref()))?;
     let mut run = Run { request, context, names, ledger: &ledger, files: &files };
     let (job, finished, closed) = match earlier {
-        Some(earlier) => run.take_up(session, earlier).map(|(job, finished)| (job, finished, None))?,
+        Some(earlier) => run.resume_state(session, earlier).map(|(job, finished)| (job, finished, None))?,
         None => run.begin(session).map(|(job, closed)| (job, FinishedChunks::new(), closed))?,
     };
-    run.carry_out(session, job, (&finished, closed))
+    run.execute(session, job, (&finished, closed))
 }
 
 /// Keeps the main session out of the binary log, as the others will be, and reports what that means.
@@ -238,7 +238,7 @@ impl Run<'_> {
     }
 
     /// Resumes an import that was stopped.
-    fn take_up(
+    fn resume_state(
         &mut self,
         session: &mut Session,
         (job, finished): (Job, FinishedChunks),
@@ -256,7 +256,7 @@ impl Run<'_> {
     }
 
     /// Loads, swaps, tidies up. On failure, leaves everything as it was or ready to resume.
-    fn carry_out(
+    fn execute(
         &mut self,
         session: &mut Session,
         job: Job,

@@ -40,7 +40,7 @@ pub(crate) struct ChunkSender {
     /// Whether a column may change values.
     is_judged: bool,
     /// The guesses that every chunk must confirm.
-    pub watch: Option<DialectCheck>,
+    pub dialect_check: Option<DialectCheck>,
     /// A line to leave out wherever it occurs again.
     skipped: Option<memmem::Finder<'static>>,
     stop: Arc<AtomicBool>,
@@ -93,7 +93,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// The server's first warning about a chunk that can't be retried.
-    pub(crate) fn first_complaint(&self) -> Option<String> {
+    pub(crate) fn first_warning(&self) -> Option<String> {
         let failure = self.failure.as_ref().map(reject::server_words);
         failure.or_else(|| self.warnings.first().map(|warning| warning.message.clone()))
     }
@@ -125,7 +125,7 @@ impl ChunkSender {
             empty_is_null,
             always_rewrite,
             is_judged: job.fields.iter().any(|field| field.exact != Exact::Server),
-            watch: job.guessed.any().then(|| job.watch()),
+            dialect_check: job.guessed.any().then(|| job.dialect_check()),
             skipped: job.skipped().map(|header| memmem::Finder::new(header).into_owned()),
             stop,
             job,
@@ -133,7 +133,7 @@ impl ChunkSender {
     }
 
     /// Which statement sends a chunk at first.
-    pub(crate) fn first_way(&self) -> SendMethod {
+    pub(crate) fn first_method(&self) -> SendMethod {
         if self.local_infile { SendMethod::Load } else { SendMethod::Insert }
     }
 
@@ -150,10 +150,10 @@ impl ChunkSender {
         session: &mut Session,
         chunk: &Arc<Chunk>,
         part: Part,
-        through: SendMethod,
+        method: SendMethod,
     ) -> Result<Outcome, Error> {
         let mut outcome = Outcome::default();
-        let result = match through {
+        let result = match method {
             SendMethod::Load => self.load(session, chunk, part, &mut outcome),
             SendMethod::Insert => self.insert_rows(session, chunk, part, &mut outcome),
         };
@@ -182,7 +182,7 @@ impl ChunkSender {
         outcome: &mut Outcome,
     ) -> Result<Option<u64>, Error> {
         let layout = self.layout(chunk);
-        let as_is = part.is_none() && self.goes_as_is(chunk.bytes(), layout);
+        let as_is = part.is_none() && self.is_sent_unchanged(chunk.bytes(), layout);
         let sql = if as_is { &layout.as_is } else { &layout.rewritten };
         let sent = Arc::new(Mutex::new(SentBytes::default()));
         let (wire, chunk, shared) = (Arc::clone(self), Arc::clone(chunk), Arc::clone(&sent));
@@ -201,7 +201,7 @@ impl ChunkSender {
     }
 
     /// Whether the server reads these bytes exactly as this program does, and keeps all values.
-    fn goes_as_is(&self, bytes: &[u8], layout: &Layout) -> bool {
+    fn is_sent_unchanged(&self, bytes: &[u8], layout: &Layout) -> bool {
         let dialect = &self.job.dialect;
         let delimiter = dialect.delimiter;
         let quoted = |quote| memchr::memchr(quote, bytes).is_some();
@@ -310,7 +310,7 @@ impl ChunkSender {
             Err(Error::Server(error)) => outcome.failure = Some(error),
             Err(error) => return Err(error),
         }
-        Ok(outcome.first_complaint())
+        Ok(outcome.first_warning())
     }
 
     fn go_on(&self) -> io::Result<()> {

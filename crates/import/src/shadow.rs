@@ -177,7 +177,7 @@ pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job, rows: u64) -
     }
     if let Err(changed) = refuse_changed(session, old, names, job) {
         session.execute(&format!("RENAME TABLE {table} TO {shadow}, {old} TO {table}"))?;
-        return Err(keep_theirs(session, names, rows, changed)?);
+        return Err(keep_foreign_rows(session, names, rows, changed)?);
     }
     session.execute(&format!("DROP TABLE {old}"))?;
     Ok(())
@@ -236,7 +236,12 @@ fn first_difference(before: &str, now: &str) -> String {
 }
 
 /// Keeps rows that somebody inserted into the shadow table while it had the target's name.
-fn keep_theirs(session: &mut Session, names: &Names, rows: u64, changed: Error) -> Result<Error, Error> {
+fn keep_foreign_rows(
+    session: &mut Session,
+    names: &Names,
+    rows: u64,
+    changed: Error,
+) -> Result<Error, Error> {
     let Names { shadow, kept, .. } = names;
     let count = session.value(&format!("SELECT COUNT(*) FROM {shadow}"))?;
     let theirs = count.and_then(|count| count.parse().ok()).is_some_and(|count: u64| count > rows);

@@ -30,7 +30,7 @@ pub(crate) struct Survey<'a> {
     /// A line to leave out wherever it occurs again: the header.
     pub skipped: Option<&'a [u8]>,
     /// Which properties of the files' form are guesses.
-    pub watch: &'a DialectCheck,
+    pub dialect_check: &'a DialectCheck,
     /// The most bad rows allowed.
     pub rejects_max: u64,
     /// Threads that examine values.
@@ -90,7 +90,9 @@ impl Survey<'_> {
                 merge.join().unwrap_or_else(|_| Err(Error::Mismatch("the survey failed".to_owned())));
             match merged {
                 // A wrong guess may be the reason why the rest can't be read.
-                Ok(SurveyResult::FileContradiction(doubted)) => Ok(SurveyResult::FileContradiction(doubted)),
+                Ok(SurveyResult::FileContradiction(contradiction)) => {
+                    Ok(SurveyResult::FileContradiction(contradiction))
+                }
                 merged => read.and(merged),
             }
         })
@@ -133,7 +135,7 @@ impl Survey<'_> {
             trouble: self
                 .not_text(chunk)
                 .map(Err)
-                .or_else(|| FileContradiction::of(chunk, self.watch).map(Ok)),
+                .or_else(|| FileContradiction::of(chunk, self.dialect_check).map(Ok)),
         };
         if part.trouble.is_some() {
             return part;
@@ -150,8 +152,10 @@ impl Survey<'_> {
             }
             rows::fields(dialect, record, &mut row);
             if row.len() != self.columns {
-                if let Some(doubt) = self.watch.ragged(chunk.bytes(), record.as_ptr().addr() - start) {
-                    part.trouble = Some(Ok(FileContradiction::at(chunk, doubt)));
+                if let Some(contradiction) =
+                    self.dialect_check.ragged(chunk.bytes(), record.as_ptr().addr() - start)
+                {
+                    part.trouble = Some(Ok(FileContradiction::at(chunk, contradiction)));
                     return part;
                 }
                 part.ragged.push(self.ragged(chunk, record, record.as_ptr().addr() - start, row.len()));
@@ -178,7 +182,7 @@ impl Survey<'_> {
 
     /// The words for NULL need confirmation only if they were guessed.
     fn words(&self) -> WordStats {
-        WordStats::new(if self.watch.guessed().nulls { self.columns } else { 0 })
+        WordStats::new(if self.dialect_check.guessed().nulls { self.columns } else { 0 })
     }
 
     /// Finds bytes that are not UTF-8 in a file that should be UTF-8; binary values must be requested
@@ -221,7 +225,7 @@ impl Survey<'_> {
             while let Some(part) = waiting.remove(&next) {
                 next += 1;
                 match part.trouble {
-                    Some(Ok(doubted)) => return Ok(SurveyResult::FileContradiction(doubted)),
+                    Some(Ok(contradiction)) => return Ok(SurveyResult::FileContradiction(contradiction)),
                     Some(Err(error)) => return Err(error),
                     None => {}
                 }

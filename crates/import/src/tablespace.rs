@@ -79,7 +79,7 @@ pub(crate) fn sweep(session: &mut Session, names: &Names, context: &Context<'_>)
 impl TablespaceFill<'_> {
     /// Fills a table that exists and is empty.
     pub(crate) fn run(&self, session: &mut Session, name: &TableName) -> Result<FillOutcome, Error> {
-        if let Some(why) = self.unsuited() {
+        if let Some(why) = self.unsupported() {
             return Ok(FillOutcome::Refused(why));
         }
         let text = session.definition(name)?;
@@ -142,7 +142,7 @@ impl TablespaceFill<'_> {
     }
 
     /// Why this import needs the server for its rows.
-    fn unsuited(&self) -> Option<String> {
+    fn unsupported(&self) -> Option<String> {
         let TablespaceFill { request, job, .. } = self;
         let why = if job.strategy == LoadStrategy::ShadowUnsafe {
             "the table is not an InnoDB table"
@@ -202,10 +202,12 @@ impl TablespaceFill<'_> {
                 Piece { input: chunk, rows, bytes: length }
             }))
         };
-        let watch = self.job.guessed.any().then(|| self.job.watch());
+        let dialect_check = self.job.guessed.any().then(|| self.job.dialect_check());
         let rows = |table: &Table, chunk: Chunk, before: u64, take: &mut RowSink<'_>| {
-            if let Some(doubted) = watch.as_ref().and_then(|watch| FileContradiction::of(&chunk, watch)) {
-                return Err(input(doubted.error()));
+            if let Some(contradiction) =
+                dialect_check.as_ref().and_then(|dialect_check| FileContradiction::of(&chunk, dialect_check))
+            {
+                return Err(input(contradiction.error()));
             }
             self.rows(plan, (table, &chunk, before), take)
         };
@@ -415,7 +417,7 @@ impl RowPlan {
                 continue;
             }
             let is_given = usual.columns.contains(&Some(at));
-            if let Some(why) = cell::unsuited(&column.kind).filter(|_| is_given) {
+            if let Some(why) = cell::unsupported(&column.kind).filter(|_| is_given) {
                 return Ok(Err(format!("`{}`: {why}", column.name)));
             }
             if is_given && matches!(column.kind, Type::Timestamp { .. }) && !is_utc(fill, session)? {

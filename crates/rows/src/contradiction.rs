@@ -33,7 +33,7 @@ impl GuessedOptions {
     }
 
     /// Withdraws a guess that was weighed once more.
-    pub fn settle(&mut self, kind: ContradictionKind) {
+    pub fn confirm(&mut self, kind: ContradictionKind) {
         match kind {
             ContradictionKind::NullEscape | ContradictionKind::Escaped | ContradictionKind::NotEscaped => {
                 self.escape = false
@@ -78,7 +78,7 @@ pub enum ContradictionKind {
 impl ContradictionKind {
     /// Whether another look at the sample, with the evidence, may lead to another guess.
     #[must_use]
-    pub fn may_be_settled(self) -> bool {
+    pub fn may_be_redetected(self) -> bool {
         !matches!(
             self,
             ContradictionKind::LinesInQuotes | ContradictionKind::LoneReturn | ContradictionKind::HeaderAgain
@@ -89,24 +89,24 @@ impl ContradictionKind {
     fn what(self) -> &'static str {
         match self {
             ContradictionKind::NullEscape => {
-                "is NULL as LOAD DATA writes it, but what came before does not look like that"
+                "is NULL as LOAD DATA writes it, but earlier rows do not use that format"
             }
-            ContradictionKind::Escaped => "has escapes in it, but backslashes were taken for text",
+            ContradictionKind::Escaped => "contains escapes, but backslashes were read as text",
             ContradictionKind::NotEscaped => {
-                "has a backslash that escapes nothing, but backslashes were taken for escapes"
+                "has a backslash that escapes nothing, but backslashes were read as escapes"
             }
-            ContradictionKind::TextBehindQuote => "has text behind a closing quote",
+            ContradictionKind::TextBehindQuote => "has text after a closing quote",
             ContradictionKind::LinesInQuotes => {
-                "has a line end in its quotes and text behind them: a quote is missing, or quotes enclose \
+                "has a line end inside quotes and text after them: a quote is missing, or quotes do not enclose \
                  nothing here"
             }
-            ContradictionKind::OtherQuote => "is enclosed in quotes of another kind than was assumed",
+            ContradictionKind::OtherQuote => "is enclosed in a different quote than was detected",
             ContradictionKind::LoneReturn => {
-                "has a carriage return in it that is neither quoted nor part of a line end"
+                "contains a carriage return that is neither quoted nor part of a line end"
             }
-            ContradictionKind::OtherLineEnd => "is at a line end of another kind than those before",
+            ContradictionKind::OtherLineEnd => "is at a different kind of line end than the lines before",
             ContradictionKind::NullWord => {
-                "was not read as NULL so far, because the word had not come up before"
+                "was not read as NULL, because the word did not occur in the sample"
             }
             ContradictionKind::NoNullWord => "is a word in a column where another word was read as NULL",
             ContradictionKind::HeaderAgain => {
@@ -125,17 +125,17 @@ impl ContradictionKind {
             ContradictionKind::TextBehindQuote
             | ContradictionKind::LinesInQuotes
             | ContradictionKind::OtherQuote => {
-                "--quote says what encloses fields, for example --quote '\"' or --quote none"
+                "--quote sets the quote character, for example --quote '\"' or --quote none"
             }
             ContradictionKind::LoneReturn => {
                 "--line-end lf or crlf keeps it as part of the field, --line-end cr ends lines with it"
             }
             ContradictionKind::OtherLineEnd => "--line-end any reads both, --line-end lf or crlf only one",
             ContradictionKind::NullWord | ContradictionKind::NoNullWord => {
-                "--null WORD says which words are NULL (with --null '' for empty fields), --no-null that none is"
+                "--null WORD sets the words for NULL (--null '' for empty fields), --no-null means that there are none"
             }
             ContradictionKind::HeaderAgain => {
-                "--repeated-header skip leaves such lines out, --repeated-header row loads them"
+                "--repeated-header skip skips such lines, --repeated-header row loads them"
             }
         }
     }

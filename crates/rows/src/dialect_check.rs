@@ -1,8 +1,8 @@
 //! Checks the rest of a file against the guesses from its beginning.
 //!
-//! A dialect is guessed from a sample, so every chunk of the file is passed to a [`DialectCheck`]. Most chunks
-//! pass after a few searches for bytes that could contradict the guess; records and fields are examined only
-//! if such a byte is found.
+//! A dialect is guessed from a sample, so every chunk of the file is passed to a [`DialectCheck`]. Most
+//! chunks pass after a few searches for bytes that could contradict the guess; records and fields are
+//! examined only if such a byte is found.
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
@@ -69,7 +69,7 @@ impl DialectCheck {
     /// What contradicts the guesses in a chunk of whole records: the first place of each kind.
     #[must_use]
     pub fn look(&self, chunk: &[u8]) -> Vec<Contradiction> {
-        if self.may_doubt(chunk) { self.examine(chunk) } else { Vec::new() }
+        if self.may_contradict(chunk) { self.examine(chunk) } else { Vec::new() }
     }
 
     /// Whether a record at this offset of a chunk, which has the wrong number of fields, would have the right
@@ -90,7 +90,7 @@ impl DialectCheck {
     }
 
     /// A quick look; if it says no, there is certainly nothing.
-    fn may_doubt(&self, chunk: &[u8]) -> bool {
+    fn may_contradict(&self, chunk: &[u8]) -> bool {
         let has = |byte| memchr(byte, chunk).is_some();
         let GuessedOptions { escape, quote, quoted_lines, other_quote, line_end, nulls, .. } = self.guessed;
         (escape || nulls) && self.has_telling_backslash(chunk)
@@ -217,17 +217,17 @@ impl DialectCheck {
     }
 
     fn examine(&self, chunk: &[u8]) -> Vec<Contradiction> {
-        let mut doubts: Vec<Contradiction> = Vec::new();
+        let mut contradictions: Vec<Contradiction> = Vec::new();
         let mut row: Vec<Field<'_>> = Vec::new();
         let mut records = records(&self.dialect, chunk);
         loop {
             let offset = records.offset();
-            let Some(record) = records.next() else { return doubts };
+            let Some(record) = records.next() else { return contradictions };
             fields(&self.dialect, record, &mut row);
             let mut found = |kind: ContradictionKind, field: &Field<'_>| {
-                if doubts.iter().all(|doubt| doubt.kind != kind) {
+                if contradictions.iter().all(|contradiction| contradiction.kind != kind) {
                     let evidence = self.evidence(&chunk[offset..]);
-                    doubts.push(Contradiction { kind, offset, field: shown(field.raw), evidence });
+                    contradictions.push(Contradiction { kind, offset, field: shown(field.raw), evidence });
                 }
             };
             if self.heading.as_ref().is_some_and(|heading| heading.needle() == record) {
@@ -373,7 +373,7 @@ mod tests {
             let [escape, quote, quoted_lines, other_quote, line_end, nulls_are, header] = guesses;
             let guessed =
                 GuessedOptions { escape, quote, quoted_lines, other_quote, line_end, nulls: nulls_are, header };
-            let watch = DialectCheck::new(dialect, nulls, guessed, Some(b"a,x"));
+            let dialect_check = DialectCheck::new(dialect, nulls, guessed, Some(b"a,x"));
             let chunk = chunk.as_bytes();
             let mut row = Vec::new();
             let mut is_odd = |record| {
@@ -382,7 +382,7 @@ mod tests {
             };
             // Quotes are checked by a guess of their own; without it, the content of odd ones is not changed.
             if quote || !records(&dialect, chunk).any(&mut is_odd) {
-                prop_assert!(watch.may_doubt(chunk) || watch.examine(chunk).is_empty());
+                prop_assert!(dialect_check.may_contradict(chunk) || dialect_check.examine(chunk).is_empty());
             }
         }
     }
@@ -390,9 +390,13 @@ mod tests {
     #[test]
     fn a_quick_look_knows_line_ends_from_data() {
         let kinds = |line_end, escape, chunk: &str| {
-            let watch =
+            let dialect_check =
                 DialectCheck::new(Dialect { line_end, escape, ..Dialect::CSV }, Nulls::default(), ALL, None);
-            watch.look(chunk.as_bytes()).into_iter().map(|doubt| doubt.kind).collect::<Vec<_>>()
+            dialect_check
+                .look(chunk.as_bytes())
+                .into_iter()
+                .map(|contradiction| contradiction.kind)
+                .collect::<Vec<_>>()
         };
         let escape = Some(b'\\');
         assert_eq!(kinds(LineEnd::CrLf, escape, "a\\\r\nb\r\n"), [ContradictionKind::OtherLineEnd]);
@@ -402,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_quick_look_spares_most_chunks() {
-        let watch = |dialect, words: &[&str]| {
+        let dialect_check = |dialect, words: &[&str]| {
             let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
             DialectCheck::new(dialect, Nulls { empty: false, words }, ALL, Some(b"id,name"))
         };
@@ -416,7 +420,7 @@ mod tests {
             (Dialect { line_end: LineEnd::Cr, ..Dialect::CSV }, &[], "1,2\r3,4\r"),
             (escaped, &[], "1,a\\\\b\\\"c\n\\N,\"\\\"\"\n"),
         ] {
-            assert!(!watch(dialect, words).may_doubt(chunk.as_bytes()), "{chunk:?}");
+            assert!(!dialect_check(dialect, words).may_contradict(chunk.as_bytes()), "{chunk:?}");
         }
     }
 
@@ -436,7 +440,7 @@ mod tests {
             (ContradictionKind::HeaderAgain, GuessedOptions { header: false, ..ALL }),
         ] {
             let mut guessed = ALL;
-            guessed.settle(kind);
+            guessed.confirm(kind);
             assert_eq!(guessed, left, "{kind:?}");
         }
         assert!(

@@ -103,25 +103,23 @@ impl Exact {
         let text = text.trim_ascii();
         match self {
             Exact::Server => None,
-            Exact::Integer => {
-                Number::parse(text).is_some_and(|number| number.has_digits_behind(0)).then_some(
-                    "an integer column does not keep the digits behind the point; --round rounds them",
-                )
-            }
+            Exact::Integer => Number::parse(text)
+                .is_some_and(|number| number.has_digits_behind(0))
+                .then_some("an integer column can't store decimals; --round rounds them"),
             Exact::Real { single, scale } => {
                 let number = Number::parse(text)?;
                 if scale.is_some_and(|scale| number.has_digits_behind(scale)) {
-                    return Some("the column keeps fewer digits behind the point; --round rounds them");
+                    return Some("the column stores fewer decimals; --round rounds them");
                 }
                 (!number.is_kept(text, *single)).then_some(match single {
-                    true => "a FLOAT does not keep all of its digits; --round takes the nearest number",
-                    false => "a DOUBLE does not keep all of its digits; --round takes the nearest number",
+                    true => "a FLOAT can't store all its digits; --round stores the nearest number",
+                    false => "a DOUBLE can't store all its digits; --round stores the nearest number",
                 })
             }
             Exact::Year => {
                 let number = Number::parse(text)?;
                 let is_year = number.whole.len() == 4 && number.exponent == 0 && !number.has_digits_behind(0);
-                (!is_year).then_some("not a year of four digits; --round lets the server complete it")
+                (!is_year).then_some("not a four-digit year; --round lets the server complete it")
             }
             Exact::Date { fraction } => date(text, *fraction),
             Exact::Time { fraction } => time(text, *fraction),
@@ -129,9 +127,8 @@ impl Exact {
                 let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
                 let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
                 let is_known = || numbers.iter().any(|name| name.as_bytes() == text);
-                (is_number && !is_known()).then_some(
-                    "no member has this name; --round lets the server take it for the number of one",
-                )
+                (is_number && !is_known())
+                    .then_some("not the name of a member; --round lets the server read it as a member number")
             }
         }
     }
@@ -243,7 +240,7 @@ impl<'a> Number<'a> {
 fn fraction(behind: &[u8], digits: u8) -> Option<&'static str> {
     let mut lost = behind.iter().take_while(|byte| byte.is_ascii_digit()).skip(usize::from(digits));
     lost.any(|digit| *digit != b'0')
-        .then_some("the column keeps fewer digits of the fraction of a second; --round rounds or cuts it")
+        .then_some("the column stores fewer fractional digits of a second; --round rounds or truncates it")
 }
 
 fn date(text: &[u8], digits: u8) -> Option<&'static str> {
@@ -256,7 +253,7 @@ fn date(text: &[u8], digits: u8) -> Option<&'static str> {
         Some(_) => count == 4,
     };
     if count > 0 && !is_full {
-        return Some("a date whose year does not have four digits; --round lets the server complete it");
+        return Some("a date without a four-digit year; --round lets the server complete it");
     }
     let point = text.iter().rposition(|byte| *byte == b'.')?;
     let (before, behind) = (&text[..point], &text[point + 1..]);
@@ -271,7 +268,7 @@ fn time(text: &[u8], digits: u8) -> Option<&'static str> {
     let point = text.iter().rposition(|byte| *byte == b'.');
     let is_bare = text.get(count).is_none_or(|byte| *byte == b'.');
     if is_bare && !matches!(count, 0 | 6 | 7) && text.iter().any(|byte| matches!(byte, b'1'..=b'9')) {
-        return Some("a time without colons; --round lets the server read it from the seconds on");
+        return Some("a time without colons; --round lets the server read it as HHMMSS");
     }
     let point = point?;
     if !is_bare && text[..point].iter().filter(|byte| **byte == b':').count() == 1 {

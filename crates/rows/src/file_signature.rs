@@ -19,19 +19,19 @@ const BINARY: [(usize, &[u8], &str); 19] = [
     (0, b"7z\xbc\xaf\x27\x1c", "is a 7-Zip archive; 7z x -so FILE | remora import - ..."),
     (0, b"Rar!\x1a\x07", "is a RAR archive; unpack it first"),
     (257, b"ustar", "is a tar archive; tar -xOf FILE MEMBER | remora import - ..."),
-    (0, b"%PDF-", "is a PDF; its tables have to be taken out by another program first"),
-    (0, b"Obj\x01", "is an Avro file; turn it into JSON lines or CSV first (avro-tools tojson FILE)"),
-    (0, b"ARROW1\0\0", "is an Arrow (Feather) file; turn it into CSV first (pyarrow, duckdb)"),
-    (0, b"FEA1", "is a Feather file; turn it into CSV first (pyarrow)"),
-    (0, b"\xff\xff\xff\xff", "is an Arrow stream; turn it into CSV first (pyarrow)"),
+    (0, b"%PDF-", "is a PDF; extract its tables with another program first"),
+    (0, b"Obj\x01", "is an Avro file; convert it to JSON lines or CSV first (avro-tools tojson FILE)"),
+    (0, b"ARROW1\0\0", "is an Arrow (Feather) file; convert it to CSV first (pyarrow, duckdb)"),
+    (0, b"FEA1", "is a Feather file; convert it to CSV first (pyarrow)"),
+    (0, b"\xff\xff\xff\xff", "is an Arrow stream; convert it to CSV first (pyarrow)"),
     (
         0,
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
         "is an old Excel or other Office file (.xls); save it as CSV, or libreoffice --convert-to csv FILE",
     ),
-    (0, b"\x89HDF\r\n\x1a\n", "is an HDF5 file; turn it into CSV first"),
+    (0, b"\x89HDF\r\n\x1a\n", "is an HDF5 file; convert it to CSV first"),
     (0, b"\x93NUMPY", "is a NumPy array; numpy.savetxt writes it as text"),
-    (0, b"PGDMP", "is a dump of pg_dump's own format; pg_restore -f - FILE shows it as SQL"),
+    (0, b"PGDMP", "is in pg_dump's custom format; pg_restore -f - FILE shows it as SQL"),
     (0, b"\xff\xfe\0\0", "is UTF-32; iconv -f UTF-32 -t UTF-8 FILE | remora import - ..."),
     (0, b"\0\0\xfe\xff", "is UTF-32; iconv -f UTF-32 -t UTF-8 FILE | remora import - ..."),
     (0, b"LZIP\x01", "is compressed with lzip; lzip -dc FILE | remora import - ..."),
@@ -51,9 +51,9 @@ const TEXT: [(&str, &str); 15] = [
     ("insert into ", SQL),
     ("drop table ", SQL),
     ("create database ", SQL),
-    ("<?xml", "is XML; turn it into CSV first"),
-    ("<!doctype html", "is a web page, perhaps an error page of a download; look at it with a browser"),
-    ("<html", "is a web page, perhaps an error page of a download; look at it with a browser"),
+    ("<?xml", "is XML; convert it to CSV first"),
+    ("<!doctype html", "is an HTML page, perhaps the error page of a download; open it in a browser"),
+    ("<html", "is an HTML page, perhaps the error page of a download; open it in a browser"),
 ];
 
 const SQL: &str = "is a file of SQL statements; the client runs it: mariadb DATABASE < FILE";
@@ -68,7 +68,7 @@ pub fn foreign(head: &[u8]) -> Option<&'static str> {
     let orc = head.starts_with(b"ORC") && head.iter().take(64).any(|byte| *byte < b'\t');
     found
         .map(|(_, _, what)| *what)
-        .or(orc.then_some("is an ORC file; turn it into CSV first (orc-tools, pyarrow)"))
+        .or(orc.then_some("is an ORC file; convert it to CSV first (orc-tools, pyarrow)"))
 }
 
 /// The same for text, already decoded.
@@ -84,10 +84,10 @@ pub fn foreign_text(text: &[u8]) -> Option<&'static str> {
     let next = behind.trim_ascii_start().first().copied();
     match (first, next) {
         (b'[', Some(next)) if is_array(text, next) => {
-            Some("is a JSON array; jq -c '.[]' FILE | remora import - ... makes lines of it")
+            Some("is a JSON array; jq -c '.[]' FILE | remora import - ... converts it to lines")
         }
         (b'{', Some(b'"')) if !json::is_json_lines(text) => Some(
-            "is JSON, but not one object on each line; jq -c . FILE | remora import - ... makes lines of it",
+            "is JSON, but not one object on each line; jq -c . FILE | remora import - ... converts it to lines",
         ),
         _ => None,
     }

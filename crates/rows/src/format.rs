@@ -50,9 +50,11 @@ impl Format {
     pub fn translator(&self, dialect: Dialect, skip_lines: u64) -> Option<Translator> {
         match self {
             Format::Plain => None,
-            Format::Lenient(loose) => {
-                Some(Translator(Kind::Lenient(Box::new(Normalizer::new(loose.clone(), dialect, skip_lines)))))
-            }
+            Format::Lenient(lenient) => Some(Translator(Kind::Lenient(Box::new(Normalizer::new(
+                lenient.clone(),
+                dialect,
+                skip_lines,
+            ))))),
             Format::JsonLines(json) => {
                 let lines = JsonLines::new(&json.keys, json.leave_out, skip_lines);
                 Some(Translator(Kind::Json(Box::new(lines))))
@@ -146,19 +148,19 @@ impl fmt::Display for Format {
             Format::Plain => Ok(()),
             Format::JsonLines(_) => f.write_str("JSON lines"),
             Format::JsonArrays(_) => f.write_str("JSON arrays on lines"),
-            Format::Lenient(loose) => {
-                if loose.blanks {
+            Format::Lenient(lenient) => {
+                if lenient.blanks {
                     f.write_str(", runs of blanks are one")?;
                 }
-                if loose.trim {
+                if lenient.trim {
                     f.write_str(", trimmed")?;
-                } else if loose.space_before_quote {
-                    f.write_str(", spaces before quotes are none of the fields")?;
+                } else if lenient.space_before_quote {
+                    f.write_str(", spaces before quotes are ignored")?;
                 }
-                if let Some(comment) = loose.comment {
+                if let Some(comment) = lenient.comment {
                     write!(f, ", comments begin with {}", char::from(comment))?;
                 }
-                if loose.pad.is_some() {
+                if lenient.pad.is_some() {
                     f.write_str(", short rows are padded")?;
                 }
                 Ok(())

@@ -179,7 +179,7 @@ fn object_values(
 ) -> Result<(), String> {
     let mut seen = vec![false; values.len()];
     each_value(line, |key, value| match keys.get(key.as_ref()) {
-        Some(&at) if seen[at] => Err(format!("the key {key} is there twice")),
+        Some(&at) if seen[at] => Err(format!("the key {key} occurs twice")),
         Some(&at) => {
             seen[at] = true;
             values[at] =
@@ -187,9 +187,7 @@ fn object_values(
             Ok(())
         }
         None if leave_out => Ok(()),
-        None => {
-            Err(format!("the key {key} is new; --fields names the keys to read, and leaves out all others"))
-        }
+        None => Err(format!("the key {key} is new; --fields lists the keys to read, and ignores all others")),
     })
 }
 

@@ -56,7 +56,7 @@ enum Mode {
 
 /// Converts lenient text to strict text, in pieces of any size.
 pub(crate) struct Normalizer {
-    loose: Lenient,
+    lenient: Lenient,
     dialect: Dialect,
     mode: Mode,
     /// Whether the byte before was an escape.
@@ -73,10 +73,10 @@ pub(crate) struct Normalizer {
 
 impl Normalizer {
     /// `skip_lines` lines at the start are passed on unchanged.
-    pub(crate) fn new(loose: Lenient, dialect: Dialect, skip_lines: u64) -> Normalizer {
+    pub(crate) fn new(lenient: Lenient, dialect: Dialect, skip_lines: u64) -> Normalizer {
         let mode = if skip_lines > 0 { Mode::Passed(skip_lines) } else { Mode::LineStart };
         Normalizer {
-            loose,
+            lenient,
             dialect,
             mode,
             escaped: false,
@@ -96,7 +96,7 @@ impl Normalizer {
             joined = std::mem::take(&mut self.tail);
             &joined
         };
-        let delimiter = self.loose.delimiter.clone().unwrap_or_default().into_bytes();
+        let delimiter = self.lenient.delimiter.clone().unwrap_or_default().into_bytes();
         let mut at = 0;
         while let Some(&byte) = text.get(at) {
             let rest = &text[at..];
@@ -170,7 +170,7 @@ impl Normalizer {
             return Ok(());
         }
         if self.mode == Mode::LineStart {
-            if Some(byte) == self.loose.comment {
+            if Some(byte) == self.lenient.comment {
                 self.mode = Mode::Comment;
                 return Ok(());
             }
@@ -178,20 +178,22 @@ impl Normalizer {
         }
         let may_be_end = byte == b'\r' && matches!(self.dialect.line_end, LineEnd::CrLf | LineEnd::Any);
         let blank = matches!(byte, b' ' | b'\t') && byte != self.single_delimiter();
-        if may_be_end || (blank && (self.loose.trim || self.loose.blanks || self.loose.space_before_quote)) {
+        if may_be_end
+            || (blank && (self.lenient.trim || self.lenient.blanks || self.lenient.space_before_quote))
+        {
             self.held.push(byte);
             return Ok(());
         }
-        if self.loose.blanks && self.held.iter().any(|held| *held != b'\r') && self.fields > 0 {
+        if self.lenient.blanks && self.held.iter().any(|held| *held != b'\r') && self.fields > 0 {
             self.delimit(out);
         }
-        if self.loose.delimiter.is_none() && !self.loose.blanks && byte == self.dialect.delimiter {
+        if self.lenient.delimiter.is_none() && !self.lenient.blanks && byte == self.dialect.delimiter {
             self.delimit(out);
             return Ok(());
         }
-        if self.loose.delimiter.is_some() && byte == UNIT_SEPARATOR {
+        if self.lenient.delimiter.is_some() && byte == UNIT_SEPARATOR {
             let what =
-                "the control character 1f stands in a field; it can't be read with a delimiter of several \
+                "a field contains the control character 1f; it can't be read with a delimiter of several \
                         characters"
                     .to_owned();
             return Err(BadLine { line: self.lines + 1, what });
@@ -206,7 +208,7 @@ impl Normalizer {
             }
             Mode::QuoteSeen if quote && self.held.is_empty() => self.mode = Mode::Quoted,
             mode => {
-                let leading = mode == Mode::FieldStart && (self.loose.trim || self.loose.blanks);
+                let leading = mode == Mode::FieldStart && (self.lenient.trim || self.lenient.blanks);
                 self.flush(leading, out);
                 self.mode = Mode::Bare;
                 self.escaped = Some(byte) == self.dialect.escape_byte();
@@ -218,7 +220,7 @@ impl Normalizer {
 
     /// The delimiter, if it is a single byte in the text.
     fn single_delimiter(&self) -> u8 {
-        match self.loose.delimiter_byte() {
+        match self.lenient.delimiter_byte() {
             None => self.dialect.delimiter,
             Some(_) => 0,
         }
@@ -232,13 +234,13 @@ impl Normalizer {
 
     /// Ends a field. Blanks at its end are dropped if fields are trimmed, and after a closing quote.
     fn end_field(&mut self, out: &mut Vec<u8>) {
-        let drop = self.loose.trim || self.loose.blanks || self.mode == Mode::QuoteSeen;
+        let drop = self.lenient.trim || self.lenient.blanks || self.mode == Mode::QuoteSeen;
         self.flush(drop, out);
     }
 
     fn delimit(&mut self, out: &mut Vec<u8>) {
         self.end_field(out);
-        out.push(self.loose.delimiter_byte().unwrap_or(self.dialect.delimiter));
+        out.push(self.lenient.delimiter_byte().unwrap_or(self.dialect.delimiter));
         self.fields = self.fields.max(1) + 1;
         self.mode = Mode::FieldStart;
     }
@@ -253,10 +255,10 @@ impl Normalizer {
             self.held.clear();
         }
         self.end_field(out);
-        if let (Some(wanted), 1..) = (self.loose.pad, self.fields) {
+        if let (Some(wanted), 1..) = (self.lenient.pad, self.fields) {
             let missing = wanted.saturating_sub(self.fields);
             out.extend(std::iter::repeat_n(
-                self.loose.delimiter_byte().unwrap_or(self.dialect.delimiter),
+                self.lenient.delimiter_byte().unwrap_or(self.dialect.delimiter),
                 missing,
             ));
         }

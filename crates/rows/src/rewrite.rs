@@ -379,7 +379,7 @@ fn converted<'b>(
     let written = match rule {
         FieldRule::Boolean => return Ok(Some(boolean(text))),
         FieldRule::UtcDateTime => {
-            write_utc(text, made).ok_or("not a time with Z or an offset, as the others of its column")
+            write_utc(text, made).ok_or("not a time with Z or an offset like the others of its column")
         }
         FieldRule::DecimalComma => write_decimal(text, made).ok_or("not a number with a decimal comma"),
         FieldRule::LocalDate(order) => write_local(text, order, made).ok_or(match order {

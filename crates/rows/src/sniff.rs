@@ -47,7 +47,7 @@ pub struct Hints {
     /// Whether the text is read as it is: plain delimited text from the first line on.
     pub plain: bool,
     /// Deviations from strict text, as far as they are given.
-    pub loose: Lenient,
+    pub lenient: Lenient,
     /// `Some(true)`: JSON lines; `Some(false)`: delimited text.
     pub json: Option<bool>,
     /// Keys of JSON lines: all keys, or the requested ones.
@@ -196,7 +196,7 @@ fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
 }
 
 /// What is said of a first line that may be either.
-const UNDECIDED: &str = "nothing shows whether the first line names the columns, and it is read as a row; \
+const UNDECIDED: &str = "it is unclear whether the first line is a header, so it is read as a row; \
                          --header or --no-header says which";
 
 /// How well a text fits its findings.

@@ -3,6 +3,8 @@
 
 #[path = "main/case.rs"]
 mod case;
+#[path = "main/dialect_check.rs"]
+mod dialect_check;
 #[path = "main/encoding.rs"]
 mod encoding;
 #[path = "main/field.rs"]
@@ -19,5 +21,3 @@ mod sniff;
 mod split;
 #[path = "main/text.rs"]
 mod text;
-#[path = "main/watch.rs"]
-mod watch;

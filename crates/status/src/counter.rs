@@ -1,8 +1,8 @@
 //! Status counters: samples, a list of our own that says which are counters and which are gauges, and changes
 //! over the time that really passed.
 //!
-//! A [`sampler::Sampler`] takes samples of a server; [`change::between`] makes a [`change::Interval`] from two of
-//! them; [`view`] has the numbers that people look at.
+//! A [`sampler::Sampler`] takes samples of a server; [`change::between`] makes a [`change::Interval`] from
+//! two of them; [`view`] has the numbers that people look at.
 
 /// Appends to a text, like `write!`, which can't fail here.
 macro_rules! put {

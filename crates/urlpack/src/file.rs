@@ -176,7 +176,7 @@ impl Starts {
             count += 1;
         }
         if at != header.nodes_end || count != header.states {
-            return Err(wrong("the states do not fill their place", at));
+            return Err(wrong("the states do not fill their section", at));
         }
         Ok(starts)
     }

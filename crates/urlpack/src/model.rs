@@ -51,8 +51,8 @@ pub struct Info<'m> {
 }
 
 impl Model {
-    /// Checks a model file and makes it usable. The file is either bytes, which are copied, or a [`ModelMemory`]
-    /// that it was read into.
+    /// Checks a model file and makes it usable. The file is either bytes, which are copied, or a
+    /// [`ModelMemory`] that it was read into.
     ///
     /// # Errors
     /// [`Error::Model`] if the file is not a model, has another version, is damaged or contradicts itself.

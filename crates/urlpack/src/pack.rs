@@ -19,8 +19,8 @@ pub(crate) fn encode(
         let head = Head::at(space, state);
         if head.has_chain() {
             let chain = Chain::at(space, state);
-            match along(chain, rest, whole) {
-                Along::Through => {
+            match match_chain(chain, rest, whole) {
+                ChainMatch::Complete => {
                     encoder.narrow(chain.lo(), chain.hi());
                     state = chain.next();
                     rest = rest.get(chain.len()..).unwrap_or(&[]);
@@ -29,8 +29,8 @@ pub(crate) fn encode(
                     }
                     continue;
                 }
-                Along::Leaves(0) => {}
-                Along::Leaves(after) => {
+                ChainMatch::Leaves(0) => {}
+                ChainMatch::Leaves(after) => {
                     let symbol = symbol_at(rest, after);
                     state = leave_chain(space, head, after, symbol, encoder);
                     rest = rest.get(after + 1..).unwrap_or(&[]);
@@ -39,8 +39,8 @@ pub(crate) fn encode(
                     }
                     continue;
                 }
-                Along::Prefix(0) => return true,
-                Along::Prefix(after) => {
+                ChainMatch::Prefix(0) => return true,
+                ChainMatch::Prefix(after) => {
                     let (_, outer) = walk(space, head, after);
                     encoder.narrow(outer.0, outer.1);
                     return false;
@@ -68,9 +68,9 @@ pub(crate) fn encode(
 }
 
 /// How a string and a chain agree.
-enum Along {
+enum ChainMatch {
     /// The string contains the whole chain.
-    Through,
+    Complete,
     /// It agrees with this many symbols of the chain and continues with another one.
     Leaves(usize),
     /// It is a prefix that ends after this many symbols of the chain.
@@ -78,7 +78,7 @@ enum Along {
 }
 
 #[inline(always)]
-fn along(chain: Chain, rest: &[u8], whole: bool) -> Along {
+fn match_chain(chain: Chain, rest: &[u8], whole: bool) -> ChainMatch {
     let len = chain.len();
     let word = match rest.first_chunk::<8>() {
         Some(word) => u64::from_le_bytes(*word),
@@ -90,15 +90,15 @@ fn along(chain: Chain, rest: &[u8], whole: bool) -> Along {
     };
     let same = ((word ^ chain.word()).trailing_zeros() / 8) as usize;
     if same < len && same < rest.len() {
-        return Along::Leaves(same);
+        return ChainMatch::Leaves(same);
     }
     if rest.len() < len {
-        return if whole { Along::Leaves(rest.len()) } else { Along::Prefix(rest.len()) };
+        return if whole { ChainMatch::Leaves(rest.len()) } else { ChainMatch::Prefix(rest.len()) };
     }
     match chain.next() {
-        END if rest.len() > len => Along::Leaves(len),
-        END if !whole => Along::Prefix(len),
-        _ => Along::Through,
+        END if rest.len() > len => ChainMatch::Leaves(len),
+        END if !whole => ChainMatch::Prefix(len),
+        _ => ChainMatch::Complete,
     }
 }
 

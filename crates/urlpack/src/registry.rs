@@ -135,13 +135,13 @@ impl Registry {
     /// [`Error::Registry`] if it is not what [`to_bytes`](Self::to_bytes) wrote.
     pub fn parse(file: &[u8]) -> Result<Self, Error> {
         let wrong = |what, line| Error::Registry { what, line };
-        let text = std::str::from_utf8(file).map_err(|_| wrong("bytes that are no text", 1))?;
+        let text = std::str::from_utf8(file).map_err(|_| wrong("bytes that are not text", 1))?;
         let mut registry = Self::default();
         let mut sum = None;
         for (index, line) in text.lines().enumerate() {
             let at = index + 1;
             match line.split(' ').collect::<Vec<_>>().as_slice() {
-                _ if sum.is_some() => return Err(wrong("something after the sum", at)),
+                _ if sum.is_some() => return Err(wrong("data after the checksum", at)),
                 _ if at == 1 && line == FIRST => {}
                 _ if at == 1 => return Err(wrong("not a registry of models of this version", at)),
                 _ if line.starts_with('#') => {}
@@ -151,7 +151,7 @@ impl Registry {
                     let twice =
                         |other: &Pin| other.key == pin.key || (other.name == pin.name && live(other, &pin));
                     if registry.pins.iter().any(twice) {
-                        return Err(wrong("a number or name that stands above already", at));
+                        return Err(wrong("a number or name that occurs twice", at));
                     }
                     registry.pins.push(pin);
                 }
@@ -161,7 +161,7 @@ impl Registry {
             return Err(wrong("the end is missing", text.lines().count()));
         };
         if registry.to_bytes() != file {
-            return Err(wrong("the sum does not fit the lines above", at));
+            return Err(wrong("the checksum does not match the lines above", at));
         }
         Ok(registry)
     }

@@ -96,7 +96,7 @@ where
         count += 1;
         bytes += string.len();
         if places.len() > BYTES_MAX {
-            return Err(Error::Train { what: "more than 256 MiB of data; give it a sample" });
+            return Err(Error::Train { what: "more than 256 MiB of data; train on a sample" });
         }
         if count.is_multiple_of(10_000) {
             progress(Progress::Read { strings: count });

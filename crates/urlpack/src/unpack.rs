@@ -189,7 +189,7 @@ impl<'p> Cursor<'p> {
     #[inline(always)]
     fn check_end(&mut self, check: Check, string: &[u8]) -> Result<(), Error> {
         if !check.is_none() && !check.decode(string, &mut self.decoder) {
-            return Err(self.corrupt("its check is not that of its string and this model"));
+            return Err(self.corrupt("its check bytes do not match the string and this model"));
         }
         if self.decoder.unread() { Err(self.corrupt("bytes follow the end of the string")) } else { Ok(()) }
     }

@@ -21,7 +21,7 @@ use urlpack::{Family, STRING_MAX};
 /// Runs `work`; a panic becomes an error like any other.
 fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err("urlpack failed inside; please report it".to_owned()))
+        .unwrap_or_else(|_| Err("internal error in urlpack; please report it".to_owned()))
 }
 
 /// # Safety

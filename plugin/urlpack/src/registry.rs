@@ -87,7 +87,7 @@ impl Models {
                 Err(error) => models.refuse_all(&format!("{}: {error}", path.display())),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => models.without_registry(folder),
-            Err(error) => models.refuse_all(&format!("registry of models {}: {error}", path.display())),
+            Err(error) => models.refuse_all(&format!("model registry {}: {error}", path.display())),
         }
         models
     }
@@ -110,7 +110,7 @@ impl Models {
             let is_built_in = || Family::ALL.iter().any(|family| family.built_in() == file);
             if number_in_head(&file) == Some(0) && !is_built_in() {
                 self.refuse_all(&format!(
-                    "{} has number 0, and without a registry beside it nobody knows whose values it packed: put the \
+                    "{} has number 0, and no registry next to it says which values it packed: put the \
                      registry back, take the file away, or register it with {ADD}",
                     path.display()
                 ));
@@ -123,10 +123,7 @@ impl Models {
         self.strangers = strangers(folder, registry).into_iter().map(|(name, _)| name).collect();
         for pin in registry.pins() {
             let model = if pin.retired {
-                Err(format!(
-                    "{} was model {}, which was taken away; bring it back with {ADD}",
-                    pin.key, pin.name
-                ))
+                Err(format!("{} was model {}, which was removed; add it again with {ADD}", pin.key, pin.name))
             } else {
                 self.model(&folder.join(pin.file()), pin, before)
             };
@@ -146,7 +143,7 @@ impl Models {
             return Ok(Arc::clone(model));
         }
         let bring_back = format!(
-            "bring back the file with checksum {:016x}: {ADD} FILE --folder {}",
+            "restore the file with checksum {:016x}: {ADD} FILE --folder {}",
             pin.checksum,
             path.parent().unwrap_or(Path::new("")).display()
         );
@@ -156,7 +153,7 @@ impl Models {
         let model = Model::from_bytes(room(&file)).map_err(|error| wrong(&error.to_string()))?;
         if !is_pinned(&model, pin) {
             return Err(wrong(&format!(
-                "is another model than was registered, with checksum {:016x}",
+                "is not the registered model: its checksum is {:016x}",
                 model.info().checksum
             )));
         }
@@ -192,7 +189,7 @@ impl Models {
 
     fn unknown(&self, family: Family, name: &str) -> String {
         if self.strangers.iter().any(|stranger| stranger == name) {
-            return format!("{name}.{} is there, but not registered: {ADD}", Registry::ENDING);
+            return format!("{name}.{} exists but is not registered: {ADD}", Registry::ENDING);
         }
         if let Some(other) =
             Family::ALL.into_iter().find(|other| other.built_in_name() == name && *other != family)

@@ -222,11 +222,9 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
         assert!(server.run("SELECT url_pack('a', 'site')").contains("model site, number 1"));
         assert!(server.run("SELECT url_pack_info()").contains("\"number\": 1, \"error\": \"model site"));
     };
-    for (file, why) in [
-        (&other[..], "another model than was registered"),
-        (&model[..1000], "cut short"),
-        (&[], "model file"),
-    ] {
+    for (file, why) in
+        [(&other[..], "is not the registered model"), (&model[..1000], "cut short"), (&[], "model file")]
+    {
         server.place("site.urlmodel", file);
         refused(why);
     }
@@ -250,7 +248,7 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     well();
     // A retired number stays taken.
     server.retire(Key::Own(1));
-    assert!(unpack(&packed).contains("number 1 was model site, which was taken away"));
+    assert!(unpack(&packed).contains("number 1 was model site, which was removed"));
     server.register("site", Key::Own(1), &model);
     well();
 }
@@ -276,7 +274,7 @@ fn without_a_sound_registry(server: &Server) {
     let file = std::fs::read(&registry).unwrap();
     server.place(Registry::FILE, &file[..file.len() - 1]);
     for sql in ["SELECT url_unpack(x'f001')", "SELECT url_pack('x')", "SELECT text_pack('x')"] {
-        assert!(server.run(sql).contains("registry of models"), "{}", server.run(sql));
+        assert!(server.run(sql).contains("model registry"), "{}", server.run(sql));
     }
     std::fs::remove_file(&registry).unwrap();
     assert_eq!(server.run("SELECT url_unpack(url_pack('x'))"), "x");

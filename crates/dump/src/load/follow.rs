@@ -112,7 +112,7 @@ impl RunningDump {
             if !alive {
                 return Err(self.ended("it was killed"));
             }
-            feed.go_on()?;
+            feed.check_running()?;
             pause(LOOK_AGAIN);
         }
     }
@@ -167,7 +167,7 @@ impl State {
             Step::Chunk(_, chunk) if !entry.table.is_transactional() => self.all.push(chunk),
             Step::Chunk(_, chunk) => {
                 self.given.insert(chunk.number);
-                feed.chunk(at, chunk)?;
+                feed.send_chunk(at, chunk)?;
             }
             Step::Table(_) => {
                 let known = std::mem::take(&mut self.all);
@@ -191,11 +191,11 @@ impl State {
         if !entry.table.is_transactional() {
             let mut chunks = chunks.to_vec();
             chunks.sort_by_key(|chunk| chunk.number);
-            return feed.whole(at, chunks);
+            return feed.send_table(at, chunks);
         }
         for chunk in chunks {
             if self.given.insert(chunk.number) {
-                feed.chunk(at, chunk.clone())?;
+                feed.send_chunk(at, chunk.clone())?;
             }
         }
         Ok(())

@@ -128,11 +128,11 @@ impl Load<'_> {
 
     fn make_table(&self, session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
         let name = &entry.table.name;
-        let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
-        session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(told)?;
+        let in_table = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
+        session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(in_table)?;
         match session.execute(&entry.table.definition) {
             Err(error) if self.request.resume && error.code() == Some(1050) => return Ok(()),
-            other => other.map_err(told)?,
+            other => other.map_err(in_table)?,
         };
         let worthwhile = self.request.data && may_be_deferred(entry, self.is_following);
         if worthwhile && entry.table.is_transactional() { defer(session, entry) } else { Ok(()) }
@@ -169,8 +169,8 @@ pub(super) fn set_counter(session: &mut Session, entry: &TableEntry) -> Result<(
     let name = &entry.table.name;
     let Some(counter) = counter(&entry.table.definition) else { return Ok(()) };
     let set = session.execute(&format!("ALTER TABLE {name} AUTO_INCREMENT = {counter}"));
-    let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
-    set.map(drop).map_err(told)
+    let in_table = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
+    set.map(drop).map_err(in_table)
 }
 
 /// Drops the indexes of a table that are built when its rows are in.
@@ -193,8 +193,8 @@ pub(super) fn defer(session: &mut Session, entry: &TableEntry) -> Result<(), Err
 /// Builds the indexes that a table lacks.
 pub(super) fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
     let name = &entry.table.name;
-    let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
-    let now = session.definition(name).map_err(told)?;
+    let in_table = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
+    let now = session.definition(name).map_err(in_table)?;
     let there: Vec<_> = plain_indexes(&now).iter().map(|index| index.name.to_owned()).collect();
     let adds: Vec<_> = plain_indexes(&entry.table.definition)
         .into_iter()
@@ -202,7 +202,7 @@ pub(super) fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Err
         .map(|index| format!("ADD {}", index.clause))
         .collect();
     if !adds.is_empty() {
-        session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(told)?;
+        session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(in_table)?;
     }
     Ok(())
 }

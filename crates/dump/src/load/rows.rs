@@ -24,7 +24,7 @@ pub(super) const AGAIN: &str = "start again with --resume";
 const TRIES: u32 = 20;
 
 /// This many small tables are committed at once.
-const TOGETHER_MAX: usize = 50;
+const SMALL_TABLES_MAX: usize = 50;
 
 /// What one session does at a time, by the numbers of tables: a chunk, all chunks of a table whose engine
 /// can't roll back, or some small tables that share a file.
@@ -86,7 +86,7 @@ impl Load<'_> {
             let feed = TaskSource { load: self, done, send, shared: &shared };
             shared.failure.guard(|| match &mut follow {
                 Some(follow) => follow.feed(&feed),
-                None => feed.everything(),
+                None => feed.send_all(),
             });
         });
         let rows = shared.rows.into_inner();
@@ -107,7 +107,7 @@ impl Load<'_> {
 
 impl TaskSource<'_> {
     /// Hands on all that is left of a complete dump, largest tables first.
-    fn everything(&self) -> Result<(), Error> {
+    fn send_all(&self) -> Result<(), Error> {
         let tables = &self.load.manifest.tables;
         let mut order: Vec<usize> = (0..tables.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(tables[*at].text_bytes()));
@@ -120,18 +120,18 @@ impl TaskSource<'_> {
         for table in large {
             let entry = &tables[table];
             if !entry.table.is_transactional() {
-                self.whole(table, entry.chunks.clone())?;
+                self.send_table(table, entry.chunks.clone())?;
                 continue;
             }
             for chunk in &entry.chunks {
-                self.chunk(table, chunk.clone())?;
+                self.send_chunk(table, chunk.clone())?;
             }
         }
-        small.chunks(TOGETHER_MAX).try_for_each(|tables| self.together(tables))
+        small.chunks(SMALL_TABLES_MAX).try_for_each(|tables| self.send_small_tables(tables))
     }
 
     /// Hands on small tables that are not loaded yet.
-    fn together(&self, tables: &[usize]) -> Result<(), Error> {
+    fn send_small_tables(&self, tables: &[usize]) -> Result<(), Error> {
         let mut pieces = Vec::new();
         for table in tables {
             for chunk in &self.load.manifest.tables[*table].chunks {
@@ -142,25 +142,25 @@ impl TaskSource<'_> {
                 }
             }
         }
-        if pieces.is_empty() { Ok(()) } else { self.give(Task { pieces }) }
+        if pieces.is_empty() { Ok(()) } else { self.send(Task { pieces }) }
     }
 
     /// Hands on a chunk of a table whose engine can roll back.
-    pub(super) fn chunk(&self, table: usize, chunk: Chunk) -> Result<(), Error> {
+    pub(super) fn send_chunk(&self, table: usize, chunk: Chunk) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
             self.shared.committed(table, &chunk);
         } else if chunk.sum.rows > 0 {
-            self.give(Task { pieces: vec![(table, chunk)] })?;
+            self.send(Task { pieces: vec![(table, chunk)] })?;
         }
         Ok(())
     }
 
     /// Hands on all chunks of a table whose engine can't roll back.
-    pub(super) fn whole(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
+    pub(super) fn send_table(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), WHOLE)) {
             chunks.iter().for_each(|chunk| self.shared.committed(table, chunk));
         } else if !chunks.is_empty() {
-            self.give(Task { pieces: chunks.into_iter().map(|chunk| (table, chunk)).collect() })?;
+            self.send(Task { pieces: chunks.into_iter().map(|chunk| (table, chunk)).collect() })?;
         }
         Ok(())
     }
@@ -170,14 +170,14 @@ impl TaskSource<'_> {
         self.load.manifest.tables[table].place
     }
 
-    fn give(&self, task: Task) -> Result<(), Error> {
+    fn send(&self, task: Task) -> Result<(), Error> {
         // If nobody takes it any more, the reason is already known.
         self.send.send(task).ok();
-        self.go_on()
+        self.check_running()
     }
 
     /// Fails when it is useless to hand on more.
-    pub(super) fn go_on(&self) -> Result<(), Error> {
+    pub(super) fn check_running(&self) -> Result<(), Error> {
         if self.load.context.is_stopped() || self.shared.failure.is_there() {
             return Err(Error::Stopped(AGAIN));
         }
@@ -301,7 +301,7 @@ impl Shared<'_> {
     ) -> Result<u64, Error> {
         let path = self.load.manifest.path(&self.load.request.folder, entry, chunk);
         let name = &entry.table.name;
-        let told = |source: server::Error| match source {
+        let in_chunk = |source: server::Error| match source {
             server::Error::Source(source) if self.load.context.is_stopped() => {
                 drop(source);
                 Error::Stopped(AGAIN)
@@ -317,7 +317,7 @@ impl Shared<'_> {
         let Some(statement) = statement.filter(|_| self.local_infile) else {
             return self.insert(session, entry, chunk);
         };
-        let report = session.load(&statement, self.source((at, entry), chunk)).map_err(told)?;
+        let report = session.load(&statement, self.source((at, entry), chunk)).map_err(in_chunk)?;
         if report.warnings > 0 {
             let first = session.warnings()?.into_iter().next();
             let words = first.map(|warning| warning.message).unwrap_or_default();

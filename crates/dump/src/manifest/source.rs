@@ -65,7 +65,7 @@ impl Source {
 
 /// A state of the server before the one in [`Source`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Earlier {
+pub struct EarlierState {
     /// How all sessions got the same snapshot.
     pub snapshot: SnapshotMethod,
     /// Its position in the server's binary log.

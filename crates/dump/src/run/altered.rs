@@ -56,7 +56,7 @@ pub(super) fn read_again(
         Err(Error::Server(source)) if is_damage(&source) => {
             return Err(Error::Object { object: format!("table {name}"), source: Box::new(source) });
         }
-        read => read.map_err(|error| shared.told(error, entry))?,
+        read => read.map_err(|error| shared.explain_error(error, entry))?,
     };
     output.finish().map_err(Error::file(&path))?;
     shared.chunk_done(session, at, Some(chunk))?;

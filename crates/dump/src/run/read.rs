@@ -31,7 +31,7 @@ impl Shared<'_> {
         mut tables: Vec<usize>,
         file: u32,
     ) -> Result<(), Error> {
-        let path = self.manifest.path_together(&self.job.request.folder, file);
+        let path = self.manifest.small_tables_path(&self.job.request.folder, file);
         let chunks = loop {
             if tables.is_empty() {
                 return Ok(());
@@ -86,10 +86,10 @@ impl Shared<'_> {
         to: (W, &Path),
     ) -> Result<(Chunk, W), Error> {
         let entry = &self.manifest.tables[at];
-        self.rows(session, (at, entry), chunk, to).map_err(|error| self.told(error, entry))
+        self.rows(session, (at, entry), chunk, to).map_err(|error| self.explain_error(error, entry))
     }
 
-    pub(super) fn told(&self, error: Error, entry: &TableEntry) -> Error {
+    pub(super) fn explain_error(&self, error: Error, entry: &TableEntry) -> Error {
         match error {
             Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
                 Error::Stopped(STOPPED)

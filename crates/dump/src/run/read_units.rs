@@ -9,12 +9,12 @@ use crate::plan::Cut;
 use crate::{Error, plan};
 
 /// With at least this many small tables they share files; with fewer, a file for each is easier to find.
-const TOGETHER_FROM: usize = 200;
+const SMALL_TABLES_MIN: usize = 200;
 /// A table with at most this many bytes is small. An empty InnoDB table has 16 KiB.
 const SMALL_BYTES: u64 = 128 << 10;
 /// This many small tables share a file. When one of them is altered, or the dump is stopped, all are read
 /// again.
-const TOGETHER_MAX: usize = 250;
+const SMALL_TABLES_MAX: usize = 250;
 /// The most partitions in one query.
 const PARTITIONS_MAX: usize = 500;
 
@@ -25,10 +25,10 @@ pub(super) fn split(manifest: &Manifest, order: Vec<usize>) -> (Vec<Vec<usize>>,
         table.bytes <= SMALL_BYTES && table.partitions.is_empty() && table.is_transactional()
     };
     let (small, large): (Vec<usize>, Vec<usize>) = order.iter().partition(|at| is_small(at));
-    if small.len() < TOGETHER_FROM {
+    if small.len() < SMALL_TABLES_MIN {
         return (Vec::new(), order);
     }
-    (small.chunks(TOGETHER_MAX).map(<[usize]>::to_vec).collect(), large)
+    (small.chunks(SMALL_TABLES_MAX).map(<[usize]>::to_vec).collect(), large)
 }
 
 /// Takes the partitions of a chunk, none for the whole table, its range, and its estimated bytes.

@@ -34,7 +34,7 @@ pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> 
 /// anything yet.
 pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<StoppedDump>, Error> {
     check_folder(disk, folder)?;
-    journal::set_aside(disk, folder)?;
+    journal::rename_previous(disk, folder)?;
     Ok(journal::left(disk, folder)?.map(|manifest| StoppedDump { manifest }))
 }
 
@@ -88,7 +88,7 @@ impl StoppedDump {
                 None => clear(&*context.disk, &request.folder.join(&old.folder))?,
             }
         }
-        self.clear_together(context, request, tables)?;
+        self.clear_small_tables(context, request, tables)?;
         context.progress.note(&format!(
             "resuming a stopped dump: {kept} of {} kept, the rest is dumped in a new snapshot",
             count(tables.len(), "table")
@@ -97,13 +97,13 @@ impl StoppedDump {
     }
 
     /// Removes shared files of small tables if none of their tables is kept.
-    fn clear_together(
+    fn clear_small_tables(
         &self,
         context: &Context,
         request: &DumpRequest,
         tables: &[TableEntry],
     ) -> Result<(), Error> {
-        let folder = request.folder.join(manifest::TOGETHER);
+        let folder = request.folder.join(manifest::SMALL_TABLES_FOLDER);
         let chunks = || tables.iter().flat_map(|entry| entry.chunks.iter().map(move |chunk| (entry, chunk)));
         let kept: BTreeSet<PathBuf> =
             chunks().map(|(entry, chunk)| self.manifest.path(&request.folder, entry, chunk)).collect();

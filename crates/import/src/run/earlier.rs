@@ -9,7 +9,7 @@ use crate::{Error, connect, durability, shadow};
 use progress::{Progress, count};
 
 /// Restores settings that a dead run left relaxed.
-pub(super) fn put_back_settings(session: &mut Session, progress: &dyn Progress) -> Result<(), Error> {
+pub(super) fn restore_settings(session: &mut Session, progress: &dyn Progress) -> Result<(), Error> {
     for line in durability::undo(session)?.lines {
         progress.warn(&format!("restored a setting that a killed run had changed: {line}"));
     }
@@ -17,7 +17,7 @@ pub(super) fn put_back_settings(session: &mut Session, progress: &dyn Progress) 
 }
 
 /// Refuses to continue past a stopped import that keeps its ledger in another database than this one would.
-pub(super) fn stop_elsewhere(session: &mut Session, names: &Names) -> Result<(), Error> {
+pub(super) fn refuse_other_import(session: &mut Session, names: &Names) -> Result<(), Error> {
     let [own, apart] = names.ledgers();
     let mut found = session.strings(&format!(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_name = '{apart}'"

@@ -57,7 +57,7 @@ impl Buffer {
         self.len = end;
     }
 
-    /// MemoryBudget for reading, up to a total of `want` bytes.
+    /// Space for reading, up to a total of `want` bytes.
     pub(super) fn room(&mut self, want: usize) -> &mut [u8] {
         if self.bytes.len() < want {
             self.bytes.reserve_exact(want - self.bytes.len());

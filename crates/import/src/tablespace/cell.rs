@@ -87,7 +87,7 @@ impl<'r> Cells<'r> {
 }
 
 /// Why values of this type only come from the server.
-pub(super) fn unsuited(kind: &Type) -> Option<&'static str> {
+pub(super) fn unsupported(kind: &Type) -> Option<&'static str> {
     let collation = match kind {
         Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {
             *collation

@@ -132,9 +132,9 @@ impl Sample {
         let mut sent = 0;
         for (file, (name, records, text)) in taken.files {
             let chunk = Arc::new(Chunk::of(file, name, records, &text));
-            let outcome = wire.send(&mut session, &chunk, None, wire.first_way())?;
+            let outcome = wire.send(&mut session, &chunk, None, wire.first_method())?;
             if outcome.clean != Some(records) {
-                let why = outcome.first_complaint().unwrap_or_else(|| "not all rows were taken".to_owned());
+                let why = outcome.first_warning().unwrap_or_else(|| "not all rows were taken".to_owned());
                 return Ok(Some(format!("the server rejects values that are in the file: {why}")));
             }
             sent += records;

@@ -50,7 +50,7 @@ pub(super) fn default(
     let is_lossy = cell::is_binary(&column.kind) && text.starts_with('\'') && text.contains('?');
     if !literal
         || is_lossy
-        || cell::unsuited(&column.kind).is_some()
+        || cell::unsupported(&column.kind).is_some()
         || matches!(column.kind, Type::Timestamp { .. })
     {
         return Ok(None);

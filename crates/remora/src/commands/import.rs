@@ -350,7 +350,7 @@ impl Arguments {
                     Some(Delimiter::Byte(byte)) => Some(*byte),
                     _ => None,
                 },
-                loose: form.loose(),
+                lenient: form.lenient(),
                 json: form.fields.as_ref().map(|_| true).or(form.format),
                 json_keys: form.fields.clone().map(|keys| Json { keys, leave_out: true }),
                 skip_lines: form.skip_lines,

@@ -202,7 +202,7 @@ fn relaxed_settings_are_put_back() {
         undo(&place).exits(11).says(&["an import is running", "connection"]);
         assert_eq!(settings(&place), "0|0");
         drop(stdin);
-        running.end().exits(0).says(&["1 again afterwards"]);
+        running.end().exits(0).says(&["back to 1 afterwards"]);
         assert_eq!(settings(&place), "1|1");
         assert_eq!(place.leftovers(), Vec::<String>::new());
 

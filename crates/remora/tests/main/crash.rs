@@ -416,7 +416,7 @@ fn an_import_goes_on_as_it_was_begun() {
         let file = place.file("lines.tsv", lines);
         let resume = |more: &[&str]| place.import(&[&[&*file], &import[..], &["--resume"], more].concat());
         resume(&["--time-zone", "+01:00"]).exits(1).says(&["another value of --time-zone", "--restart"]);
-        resume(&["--columns", "id,at,note"]).exits(1).says(&["begun without --columns"]);
+        resume(&["--columns", "id,at,note"]).exits(1).says(&["started without --columns"]);
         resume(&["--quote", "'"]).exits(1).says(&["without the options about the form"]);
         resume(&["--sql-mode", "NO_ZERO_DATE"]).exits(0);
         let times = "SELECT GROUP_CONCAT(DISTINCT UNIX_TIMESTAMP(at)) FROM t";

@@ -169,7 +169,7 @@ fn a_generation_of_a_server_that_ran_is_recovered() {
         // Nothing is restored for an output or a definition that can't be.
         for (more, word) in [
             (&["-o", "rows"][..], "the folder is not empty"),
-            (&["-o", "rows", "--format", "dump"], "it already exists"),
+            (&["-o", "rows", "--format", "dump"], "it is there already"),
             (&["-o", "rows/app.t.tsv", "app.t"], "the file exists already"),
             (&["-o", "-", "app.t", "--schema", "none.sql"], "--schema none.sql"),
         ] {

@@ -32,9 +32,9 @@ fn values_that_the_server_makes_of_the_same_text_are_compared() {
         import(&numbers, "numbered", "--physical").exits(1).says(&["does not number rows one by one"]);
         place.sql(&["SET GLOBAL auto_increment_increment = 1"]);
         place.sql(&["SET GLOBAL init_connect = 'SET insert_id = 77'"]);
-        let why = "of 1000 rows";
+        let why = "1000 sampled rows";
         import(&numbers, "numbered", "--physical").exits(1).says(&[why]);
-        let column = "the server reads other values than those in the file: `v` in 1000";
+        let column = "the server reads values other than those in the file: `v` in 1000";
         import(&unkeyed, "unkeyed", "--physical").exits(1).says(&[why, column]);
         assert_eq!(place.value("SELECT COUNT(*), MIN(id) FROM numbered"), "5000|1", "it is the old one");
         import(&numbers, "numbered", "--physical=auto")

@@ -307,7 +307,7 @@ fn an_engine_that_cannot_roll_back_is_loaded_whole_or_not_at_all() {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT) ENGINE=MyISAM"]);
         import(place, "id,n\n1,1\n2,300\n", &[]).exits(1).says(&[
             "p.csv:2: ",
-            "up to line 3",
+            "before line 3",
             "Out of range",
         ]);
         place.untouched("t", 0);

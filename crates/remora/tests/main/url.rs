@@ -255,7 +255,7 @@ fn a_number_belongs_to_one_model_for_ever() {
     let registry = std::fs::read_to_string(format!("{folder}/models")).unwrap();
     std::fs::write(format!("{folder}/models"), registry.replace("own", "new")).unwrap();
     let (code, text) = model(&["add", &zero, "--name", "more"]);
-    assert!(code == 1 && text.contains("the sum does not fit"), "{text}");
+    assert!(code == 1 && text.contains("the checksum does not match"), "{text}");
 }
 
 #[test]

@@ -349,7 +349,7 @@ fn what_is_stored_is_what_the_file_says_or_the_row_is_named() {
         // Without room for bad rows the first is named; and the server may round, if one wants that.
         place.sql(&["CREATE TABLE u (n INT, at DATETIME, e ENUM('a','b'))"]);
         let file = place.file("q.csv", "n,at,e\n1,2024-01-31 10:11:12,a\n5.4,2024-01-31 10:11:12.5,2\n");
-        let told = ["q.csv:3: ", "column n, value '5.4': an integer column does not keep", "--round"];
+        let told = ["q.csv:3: ", "column n, value '5.4': an integer column can't store", "--round"];
         place.import(&[&file, "--into", "u"]).exits(1).says(&told);
         place.untouched("u", 0);
         place.import(&[&file, "--into", "u", "--round"]).exits(0);

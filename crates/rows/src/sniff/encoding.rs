@@ -75,18 +75,18 @@ impl fmt::Display for NotUtf8 {
         if self.damaged {
             return write!(
                 f,
-                "the bytes {bytes} are not UTF-8, as the rest of the file is; mend them, or take every line as it \
+                "the bytes {bytes} are not UTF-8, unlike the rest of the file; correct them, or read every line as it \
                  comes with --encoding utf-8 (the server refuses such a row, --max-rejects sets it aside)"
             );
         }
-        let how = if self.sure { "reads well" } else { "may be read (there is little to judge it by)" };
+        let how = if self.sure { "reads well" } else { "could be read (there is little evidence)" };
         write!(f, "the bytes {bytes} are not UTF-8; the file {how} as {guess}")?;
         if !self.words.is_empty() {
             write!(f, " ({})", self.words.join(", "))?;
         }
         write!(
             f,
-            ": say --encoding {guess} if that is right, or the name of another, or binary for bytes as they are"
+            ": use --encoding {guess} if that is right, another encoding, or binary for unchanged bytes"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Recognises what is around the rows and between the fields: lines before the header, JSON, loose
+//! Recognises what is around the rows and between the fields: lines before the header, JSON, lenient
 //! delimiters.
 
 use memchr::{memchr, memmem};
@@ -26,7 +26,7 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     }
     let skip = hints.skip_lines.unwrap_or(0);
     let text = behind_lines(bytes, skip);
-    let may_be_json = hints.json.unwrap_or(hints.delimiter.is_none() && !hints.loose.any());
+    let may_be_json = hints.json.unwrap_or(hints.delimiter.is_none() && !hints.lenient.any());
     if may_be_json && hints.skip_lines.is_none() {
         let remarks =
             text.split(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#")).count() as u64;
@@ -38,8 +38,8 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     if hints.json == Some(true) || may_be_json && is_json(text) {
         return Findings { skip_lines: skip, ..json(text, whole, &hints) };
     }
-    if hints.loose.any() {
-        return Findings { skip_lines: skip, ..tight(text, whole, &hints, hints.loose.clone()).0 };
+    if hints.lenient.any() {
+        return Findings { skip_lines: skip, ..read_lenient(text, whole, &hints, hints.lenient.clone()).0 };
     }
     if hints.skip_lines.is_none() {
         let comments = comment_lines(text, whole, &hints);
@@ -51,7 +51,8 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     if hints.skip_lines.is_none() && hints.header != Some(false) {
         let lines = preamble(text, &found, &fit, &hints);
         if lines > 0 {
-            let why = ["has fewer fields than what follows", "have fewer fields than what follows"];
+            let why =
+                ["has fewer fields than the following lines", "have fewer fields than the following lines"];
             return behind(text, whole, &hints, lines, why);
         }
     }
@@ -145,19 +146,19 @@ fn converted(format: &Format, lines: &[u8], hints: &Hints) -> Findings {
 }
 
 /// The findings for a text from which this looseness was removed.
-fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Lenient) -> (Findings, Fit) {
+fn read_lenient(text: &[u8], whole: bool, hints: &Hints, lenient: Lenient) -> (Findings, Fit) {
     let mut said = hints.clone();
     // The delimiter, quote and escape that matter for the conversion are those found in the strict text.
-    said.delimiter = loose.delimiter_byte().or(hints.delimiter);
+    said.delimiter = lenient.delimiter_byte().or(hints.delimiter);
     let guess = |said: &Hints| Dialect {
         delimiter: said.delimiter.unwrap_or(b','),
         quote: said.quote.unwrap_or(Some(b'"')),
         escape: said.escape.unwrap_or(None),
         line_end: said.line_end.unwrap_or(LineEnd::Any),
     };
-    let tighten = |dialect: Dialect, loose: &Lenient| {
+    let normalize = |dialect: Dialect, lenient: &Lenient| {
         let mut made = Vec::new();
-        if let Some(mut translator) = Format::Lenient(loose.clone()).translator(dialect, 0) {
+        if let Some(mut translator) = Format::Lenient(lenient.clone()).translator(dialect, 0) {
             translator.translate(text, whole, &mut made).ok();
         }
         made
@@ -165,19 +166,19 @@ fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Lenient) -> (Findings, 
     if said.delimiter.is_none() {
         said.delimiter = Some(read(text, whole, hints).0.dialect.delimiter);
     }
-    let unpadded = Lenient { pad: None, ..loose.clone() };
+    let unpadded = Lenient { pad: None, ..lenient.clone() };
     let mut dialect = guess(&said);
-    let (mut found, mut fit) = read(&tighten(dialect, &unpadded), whole, &said);
-    if loose.pad.is_some() {
+    let (mut found, mut fit) = read(&normalize(dialect, &unpadded), whole, &said);
+    if lenient.pad.is_some() {
         let widest = fit.table.rows.iter().map(Vec::len).max().unwrap_or(1);
         let columns = if found.header { found.names.len() } else { widest };
         dialect = Dialect { delimiter: said.delimiter.unwrap_or(b','), ..found.dialect };
-        let loose = Lenient { pad: Some(columns), ..loose };
-        (found, fit) = read(&tighten(dialect, &loose), whole, &said);
+        let lenient = Lenient { pad: Some(columns), ..lenient };
+        (found, fit) = read(&normalize(dialect, &lenient), whole, &said);
         found.columns = columns;
-        return (Findings { format: Format::Lenient(loose), ..found }, fit);
+        return (Findings { format: Format::Lenient(lenient), ..found }, fit);
     }
-    (Findings { format: Format::Lenient(loose), ..found }, fit)
+    (Findings { format: Format::Lenient(lenient), ..found }, fit)
 }
 
 /// The findings, or looser ones that fit better.
@@ -192,8 +193,8 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
                 continue;
             }
             let said = Hints { delimiter: Some(delimiter), quote: Some(Some(quote)), ..hints.clone() };
-            let loose = Lenient { space_before_quote: true, ..Lenient::default() };
-            let found = tight(text, whole, &said, loose);
+            let lenient = Lenient { space_before_quote: true, ..Lenient::default() };
+            let found = read_lenient(text, whole, &said, lenient);
             if found.1.score > best.1.score {
                 best = found;
             }
@@ -208,11 +209,11 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
             })
         };
         let blanks = || {
-            let loose = Lenient { blanks: true, ..Lenient::default() };
+            let lenient = Lenient { blanks: true, ..Lenient::default() };
             let runs = memmem::find(text, b"  ").is_some()
                 || text.starts_with(b" ")
                 || memmem::find(text, b"\n ").is_some();
-            let found = (runs && !whole_is_prose(text)).then(|| tight(text, whole, hints, loose))?;
+            let found = (runs && !whole_is_prose(text)).then(|| read_lenient(text, whole, hints, lenient))?;
             divides(b' ', &found.0, &found.1).then_some(found)
         };
         if let Some(found) = blanks().or_else(rare) {

@@ -238,7 +238,7 @@ fn rare_delimiters_divide_where_all_agrees() {
 fn spaces_before_quotes_are_none_of_the_field() {
     let findings = found("id, name, city\n1, \"Smith, John\", Rome\n2, \"Doe, Jane\", Oslo\n");
     assert_eq!((findings.dialect.delimiter, findings.columns, findings.header), (b',', 3, true));
-    assert!(matches!(&findings.format, Format::Lenient(loose) if loose.space_before_quote));
+    assert!(matches!(&findings.format, Format::Lenient(lenient) if lenient.space_before_quote));
     assert_eq!(found("a,b\n\"x, \"\"y\"\"\",1\n\"z, w\",2\n").format, Format::Plain);
 }
 

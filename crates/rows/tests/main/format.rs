@@ -15,9 +15,9 @@ fn translated(format: &Format, dialect: Dialect, parts: &[&[u8]]) -> Result<Stri
     Ok(String::from_utf8(out).unwrap())
 }
 
-fn tight(loose: Lenient, text: &str) -> String {
+fn tight(lenient: Lenient, text: &str) -> String {
     let dialect = Dialect { line_end: LineEnd::Any, ..Dialect::CSV };
-    translated(&Format::Lenient(loose), dialect, &[text.as_bytes()]).unwrap()
+    translated(&Format::Lenient(lenient), dialect, &[text.as_bytes()]).unwrap()
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn objects_on_lines() {
     // A line that is not a row becomes a record that is not a row either, and says why.
     for (line, what) in [
         ("{\"other\": 1}", "the key other"),
-        ("{\"id\": 1, \"id\": 2}", "the key id is there twice"),
+        ("{\"id\": 1, \"id\": 2}", "the key id occurs twice"),
         ("{\"id\": 1", "this is not a JSON object"),
         ("{\"id\": 1} x\t\\", "this is not a JSON object"),
         ("[1]", "this is not a JSON object"),
@@ -175,13 +175,13 @@ fn loose() -> impl Strategy<Value = Lenient> {
 proptest! {
     #[test]
     fn pieces_are_the_whole_and_lines_stay_lines(
-        loose in loose(),
+        lenient in loose(),
         text in "[ab,|#\" \t\r\n\\\\]{0,60}",
         cuts in cuts(),
         escape: bool,
     ) {
         let dialect = Dialect { line_end: LineEnd::Any, escape: escape.then_some(b'\\'), ..Dialect::CSV };
-        let format = Format::Lenient(loose);
+        let format = Format::Lenient(lenient);
         let whole = translated(&format, dialect, &[text.as_bytes()]).unwrap();
         prop_assert_eq!(&translated(&format, dialect, &cut(text.as_bytes(), &cuts)).unwrap(), &whole);
         let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();

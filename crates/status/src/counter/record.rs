@@ -81,7 +81,7 @@ impl Line {
 
 /// What writer and reader know about a server.
 #[derive(Debug)]
-struct Known {
+struct LastValues {
     names: Arc<Names>,
     settings: Arc<Settings>,
     values: Vec<Value>,
@@ -92,7 +92,7 @@ struct Known {
 /// Turns samples into lines.
 #[derive(Debug, Default)]
 pub struct Writer {
-    servers: BTreeMap<String, Known>,
+    servers: BTreeMap<String, LastValues>,
 }
 
 impl Writer {
@@ -133,7 +133,7 @@ impl Writer {
         }));
         let since_whole = known.map_or(1, |known| known.since_whole + 1);
         let (names, settings) = (Arc::clone(&sample.names), Arc::clone(&sample.settings));
-        let known = Known { names, settings, values: sample.values.clone(), since_whole };
+        let known = LastValues { names, settings, values: sample.values.clone(), since_whole };
         self.servers.insert(server.to_owned(), known);
         text
     }
@@ -151,7 +151,7 @@ fn line<T: Serialize>(value: &T) -> String {
 /// Turns lines back into samples.
 #[derive(Debug, Default)]
 pub struct Reader {
-    servers: BTreeMap<String, Known>,
+    servers: BTreeMap<String, LastValues>,
     lines: u64,
 }
 
@@ -180,7 +180,8 @@ impl Reader {
             }
             Line::Names(NamesLine { server, names, settings }) => {
                 let names = Arc::new(Names::new(names.into_iter()));
-                let known = Known { names, settings: Arc::new(settings), values: Vec::new(), since_whole: 0 };
+                let known =
+                    LastValues { names, settings: Arc::new(settings), values: Vec::new(), since_whole: 0 };
                 self.servers.insert(server, known);
                 Ok(None)
             }

@@ -164,9 +164,13 @@ fn suffix(group: &str) -> Option<&str> {
     (rest.starts_with(begins) && !PROGRAMS.contains(&rest)).then_some(rest)
 }
 
-type Found = Option<(Verdict, String)>;
+type Judgement = Option<(Verdict, String)>;
 
-fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine, unknown: &[Load]) -> (Option<Setting<'a>>, Found) {
+fn judge<'a>(
+    snapshot: &Snapshot,
+    line: &'a OptionLine,
+    unknown: &[Load],
+) -> (Option<Setting<'a>>, Judgement) {
     match resolve(snapshot, &line.name) {
         Meaning::Unknown { is_loose } if unknown.iter().any(|load| load.may_have(&line.name)) => {
             (None, Some((Verdict::Depends, depends(snapshot, line, unknown, is_loose))))
@@ -250,7 +254,7 @@ fn effective(name: &str, variable: &Variable, value: Option<&str>, prefixes: &[P
 }
 
 /// A word for a switch where the server takes a name.
-fn judge_name(name: &str, variable: &Variable, written: Option<&str>, prefixes: &[Prefix]) -> Found {
+fn judge_name(name: &str, variable: &Variable, written: Option<&str>, prefixes: &[Prefix]) -> Judgement {
     let takes_text = matches!(variable.kind.as_deref(), None | Some("VARCHAR"));
     let takes_name = is_named_switch(name)
         || is_path(name)
@@ -282,7 +286,7 @@ fn judge_value(
     variable: &Variable,
     written: Option<&str>,
     value: Option<&str>,
-) -> Found {
+) -> Judgement {
     if let Some(said) = &variable.ignored {
         return Some((Verdict::Ignored, format!("{}: it {said}", snapshot.title)));
     }
@@ -307,7 +311,7 @@ fn judge_value(
     found.or_else(|| Some((Verdict::Deprecated, variable.deprecated.clone()?)))
 }
 
-fn judge_switch(value: &str) -> Found {
+fn judge_switch(value: &str) -> Judgement {
     // A server takes everything else for OFF, even YES.
     let is_on = ["on", "true", "1"].iter().any(|word| value.eq_ignore_ascii_case(word));
     (!is_on && switch(value) != Some(false)).then(|| {
@@ -315,7 +319,7 @@ fn judge_switch(value: &str) -> Found {
     })
 }
 
-fn judge_word(variable: &Variable, value: &str) -> Found {
+fn judge_word(variable: &Variable, value: &str) -> Judgement {
     if variable.words.is_empty() {
         return None;
     }
@@ -327,7 +331,7 @@ fn judge_word(variable: &Variable, value: &str) -> Found {
         .then(|| (Verdict::Aborts, format!("{value:?} is none of {}", variable.words.join(", "))))
 }
 
-fn judge_set(variable: &Variable, value: &str) -> Found {
+fn judge_set(variable: &Variable, value: &str) -> Judgement {
     if variable.words.is_empty() || value.parse::<u64>().is_ok() {
         return None;
     }
@@ -341,7 +345,7 @@ fn judge_set(variable: &Variable, value: &str) -> Found {
 }
 
 /// A server reads digits and one letter after them, and ignores the rest.
-fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str) -> Found {
+fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str) -> Judgement {
     if variable.words.iter().any(|word| word.eq_ignore_ascii_case(value)) {
         return None;
     }
@@ -392,7 +396,7 @@ fn steps(variable: &Variable) -> String {
     variable.block.as_ref().map(|block| format!(" in steps of {block}")).unwrap_or_default()
 }
 
-fn judge_real(variable: &Variable, value: &str) -> Found {
+fn judge_real(variable: &Variable, value: &str) -> Judgement {
     let real = |text: &str| text.parse::<f64>().ok();
     let Some(asked) = real(value) else {
         return Some((Verdict::Aborts, format!("{value:?} is no number")));

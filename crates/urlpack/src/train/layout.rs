@@ -105,15 +105,15 @@ fn root(build: &Build<'_>) -> State {
     let unseen = usize::from(SYMBOLS) - entries.len();
     #[expect(clippy::cast_precision_loss, reason = "at most 257")]
     let rest = (1.0 - seen).max(0.0) / unseen.max(1) as f64;
-    let mut wishes: Vec<Wish> = (0..SYMBOLS)
+    let mut shares: Vec<SlotShare> = (0..SYMBOLS)
         .map(|symbol| {
             let entry = tree.entry(0, symbol);
             let share = entry.map_or(rest, |entry| f64::from(smooth.seen[entry]));
             let next = entry.map_or(NONE, |entry| build.longer[entry]);
-            Wish { symbol, share, gap: 0.0, next: if next == NONE && symbol != EOS { 0 } else { next } }
+            SlotShare { symbol, share, gap: 0.0, next: if next == NONE && symbol != EOS { 0 } else { next } }
         })
         .collect();
-    let (slots, hot) = allot(&mut wishes, 0.0);
+    let (slots, hot) = allocate_slots(&mut shares, 0.0);
     State { parent: 0, slots, hot, ..State::default() }
 }
 
@@ -127,7 +127,7 @@ fn inner(build: &Build<'_>, node: usize, suffix: u32, states: &[State]) -> State
         parent = states[parent as usize].parent;
     }
     let (mut near, mut above) = (Cursor::of(&states[suffix as usize]), Cursor::of(&states[parent as usize]));
-    let mut wishes = Vec::with_capacity(entries.len());
+    let mut shares = Vec::with_capacity(entries.len());
     let (mut from, mut own, mut gaps) = (0, 0.0, 0.0);
     for entry in entries {
         let symbol = tree.seen[entry].symbol;
@@ -136,7 +136,7 @@ fn inner(build: &Build<'_>, node: usize, suffix: u32, states: &[State]) -> State
         let gap = f64::from(slot.lo - from);
         let longer = build.longer[entry];
         let next = if longer == NONE { near.at(symbol).next } else { longer };
-        wishes.push(Wish { symbol, share, gap, next });
+        shares.push(SlotShare { symbol, share, gap, next });
         from = slot.hi;
         own += share;
         gaps += gap;
@@ -144,10 +144,10 @@ fn inner(build: &Build<'_>, node: usize, suffix: u32, states: &[State]) -> State
     let last = f64::from(SLOTS - from);
     // The parent's slots in the gaps are scaled to what this state leaves to the parent.
     let scale = (1.0 - own).max(1e-7) / (gaps + last).max(1.0);
-    for wish in &mut wishes {
-        wish.gap *= scale;
+    for slot_share in &mut shares {
+        slot_share.gap *= scale;
     }
-    let (slots, hot) = allot(&mut wishes, last * scale);
+    let (slots, hot) = allocate_slots(&mut shares, last * scale);
     State { parent, slots, hot, ..State::default() }
 }
 
@@ -169,7 +169,7 @@ impl<'s> Cursor<'s> {
 }
 
 /// A symbol, the share of the slots that it should get, and the share of the gap before it.
-struct Wish {
+struct SlotShare {
     symbol: Symbol,
     share: f64,
     gap: f64,
@@ -178,17 +178,17 @@ struct Wish {
 
 /// Turns shares into slots. Everything possible gets at least one slot; the likeliest symbol absorbs the
 /// rounding.
-fn allot(wishes: &mut [Wish], last_gap: f64) -> (Vec<Slot>, usize) {
-    let hot = (0..wishes.len()).max_by(|&a, &b| wishes[a].share.total_cmp(&wishes[b].share)).unwrap_or(0);
+fn allocate_slots(shares: &mut [SlotShare], last_gap: f64) -> (Vec<Slot>, usize) {
+    let hot = (0..shares.len()).max_by(|&a, &b| shares[a].share.total_cmp(&shares[b].share)).unwrap_or(0);
     let mut scale = f64::from(SLOTS);
     loop {
-        let mut slots = Vec::with_capacity(wishes.len());
+        let mut slots = Vec::with_capacity(shares.len());
         let mut at = 0;
-        for (index, wish) in wishes.iter().enumerate() {
-            at += whole(wish.gap * scale);
-            let width = if index == hot { 0 } else { nearest_width(wish.share * scale) };
+        for (index, slot_share) in shares.iter().enumerate() {
+            at += whole(slot_share.gap * scale);
+            let width = if index == hot { 0 } else { nearest_width(slot_share.share * scale) };
             let hi = if index == hot { at } else { at + width_of(width) };
-            slots.push(Slot { symbol: wish.symbol, lo: at, hi, width, next: wish.next });
+            slots.push(Slot { symbol: slot_share.symbol, lo: at, hi, width, next: slot_share.next });
             at = hi;
         }
         at += whole(last_gap * scale);

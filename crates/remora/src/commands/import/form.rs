@@ -89,7 +89,7 @@ pub(super) struct FormArgs {
 }
 
 impl FormArgs {
-    pub(super) fn loose(&self) -> Lenient {
+    pub(super) fn lenient(&self) -> Lenient {
         Lenient {
             delimiter: match &self.delimiter {
                 Some(Delimiter::Text(text)) => Some(text.clone()),

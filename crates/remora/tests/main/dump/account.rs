@@ -55,11 +55,11 @@ fn nobody_on_the_target_may_do_more_after_a_load() {
         }
         let before: Vec<_> = names.iter().map(|name| grants(&mut target, name)).collect();
         pair.dump(&["-o", "all"]).exits(0);
-        let ended = pair.load(&["all"]).exits(3).says(&["user `app`@`localhost`: there is one already"]);
+        let ended = pair.load(&["all"]).exits(3).says(&["user `app`@`localhost`: it already exists"]);
         let after: Vec<_> = names.iter().map(|name| grants(&mut target, name)).collect();
         assert_eq!(after, before);
         assert_eq!(
-            ended.err.contains("role `reader`: there is one already"),
+            ended.err.contains("role `reader`: it already exists"),
             pair.is_mariadb(),
             "{}",
             ended.err
@@ -188,7 +188,7 @@ fn another_database_of_that_name_is_refused_up_front() {
         pair.dump(&["d", "-o", "d.dump"]).exits(0);
         let mut target = pair.target();
         run(&mut target, &["CREATE DATABASE d CHARACTER SET utf8"]);
-        pair.load(&["d.dump"]).exits(1).says(&["database `d` is there already", "latin1", "ALTER DATABASE"]);
+        pair.load(&["d.dump"]).exits(1).says(&["database `d` already exists", "latin1", "ALTER DATABASE"]);
         assert!(target.execute("SELECT 1 FROM d.t").is_err());
         run(&mut target, &["ALTER DATABASE d CHARACTER SET latin1"]);
         pair.load(&["d.dump"]).exits(0);

@@ -75,8 +75,8 @@ fn comes_back(pair: &Pair, dump: &str) {
     target.execute("DROP DATABASE d").unwrap();
 }
 
-/// Waits until the time at which the tables were made is one that shows later DDL: the server knows it in whole
-/// seconds.
+/// Waits until the time at which the tables were made is one that shows later DDL: the server knows it in
+/// whole seconds.
 pub(super) fn until_settled(pair: &Pair) {
     let settled = "SELECT MAX(CREATE_TIME) < NOW() - INTERVAL 3 SECOND FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
     let mut source = pair.source();
@@ -85,8 +85,8 @@ pub(super) fn until_settled(pair: &Pair) {
     });
 }
 
-/// Of tables that are some seconds old, only the time of creation is compared. It shows every ALTER, also those
-/// that leave the rows as they are.
+/// Of tables that are some seconds old, only the time of creation is compared. It shows every ALTER, also
+/// those that leave the rows as they are.
 #[test]
 fn ddl_on_older_tables_is_named() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);

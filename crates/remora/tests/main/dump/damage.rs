@@ -89,7 +89,7 @@ fn rows_that_the_server_drops_are_missed() {
     let path = pair.path("d.dump/manifest.json");
     let manifest = std::fs::read_to_string(&path).unwrap();
     for (from, to, words) in [
-        ("\\n) ENGINE", ",\\n  UNIQUE KEY (`id`)\\n) ENGINE", "the server took 2 of 3 rows"),
+        ("\\n) ENGINE", ",\\n  UNIQUE KEY (`id`)\\n) ENGINE", "the server accepted 2 of 3 rows"),
         ("varchar(10)", "varchar(4)", "has other values"),
     ] {
         assert!(manifest.contains(from), "{from} in {manifest}");

@@ -129,7 +129,7 @@ fn a_table_is_loaded_under_another_name() {
     .for_each(&mut run);
     (0..40).for_each(|at| run(&format!("CREATE TABLE d.other{at} (id INT)")));
     alone.run("dump", &["d.t", "d.p", "-o", "a"]).exits(0);
-    alone.run("load", &["a", "--as", "d.t2"]).exits(1).says(&["2 are chosen", "--only db.table"]);
+    alone.run("load", &["a", "--as", "d.t2"]).exits(1).says(&["2 are selected", "--only db.table"]);
     let asked = || -> u64 {
         let sql = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Com_show_create_table'";
         alone.value(sql).parse().unwrap()

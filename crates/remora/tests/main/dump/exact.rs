@@ -347,7 +347,7 @@ fn members_without_a_name_are_seen() {
 /// A change, the way back (none for the last one), and what is said of it.
 const CHANGES: [(&str, &str, &str); 10] = [
     ("ALTER TABLE d.t ADD KEY more (v, id)", "ALTER TABLE d.t DROP KEY more", "`d`.`t`: defined otherwise"),
-    ("ALTER TABLE d.t ADD n INT", "ALTER TABLE d.t DROP n", "column n; its rows were not compared"),
+    ("ALTER TABLE d.t ADD n INT", "ALTER TABLE d.t DROP n", "column n; rows not compared"),
     (
         "ALTER TABLE d.t DROP KEY k, CHANGE v other VARCHAR(10), ADD KEY k (other)",
         "ALTER TABLE d.t DROP KEY k, CHANGE other v VARCHAR(10), ADD KEY k (v)",

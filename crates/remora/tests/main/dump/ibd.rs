@@ -84,8 +84,9 @@ fn large_tables_are_loaded_by_their_files_several_at_once() {
                 loaded.err
             );
         } else {
-            let told =
-                |table: &str| loaded.err.contains(&format!("the rows of `far`.`{table}` go to the server"));
+            let told = |table: &str| {
+                loaded.err.contains(&format!("the rows of `far`.`{table}` are sent to the server"))
+            };
             assert!(told("child") && !told("plain") && !told("nokey"), "{}", loaded.err);
         }
         assert_equal(&pair, "far");

@@ -124,7 +124,7 @@ fn a_load_that_is_resumed_in_part_is_not_over() {
     let rest = pair.load(&["both.dump", "--resume", "--only", "other.t"]).exits(3);
     rest.says(&["is incomplete without table `keys`.", "view `other`.`v`", "--resume continues"]);
     let rest = pair.load(&["both.dump", "--resume", "--only", "keys"]).exits(3);
-    rest.says(&["is not complete without view `other`.`v`: --resume"]);
+    rest.says(&["is incomplete without view `other`.`v`: --resume"]);
     pair.load(&["both.dump", "--resume"]).exits(0);
     assert_equal(&pair, "keys");
     assert_equal(&pair, "other");

@@ -8,15 +8,16 @@ use crate::text::{bytes, strange_dialect};
 fn look(head: &str, rest: &str, hints: &Hints) -> (Findings, Vec<ContradictionKind>) {
     let found = sniff(head.as_bytes(), false, Encoding::Utf8, hints);
     let heading = records(&found.dialect, head.as_bytes()).next().filter(|_| found.header);
-    let watch = DialectCheck::new(found.dialect, found.nulls.clone(), found.guessed, heading);
-    let watch = watch.with_texts((0..found.columns).collect());
+    let dialect_check = DialectCheck::new(found.dialect, found.nulls.clone(), found.guessed, heading);
+    let dialect_check = dialect_check.with_texts((0..found.columns).collect());
     let own = &head[heading.map_or(0, <[u8]>::len)..];
-    assert_eq!(watch.look(own.trim_start().as_bytes()), [], "{head:?} against itself");
-    let kinds = watch.look(rest.as_bytes()).into_iter().map(|doubt| doubt.kind).collect();
+    assert_eq!(dialect_check.look(own.trim_start().as_bytes()), [], "{head:?} against itself");
+    let kinds =
+        dialect_check.look(rest.as_bytes()).into_iter().map(|contradiction| contradiction.kind).collect();
     (found, kinds)
 }
 
-fn doubts(head: &str, rest: &str) -> Vec<ContradictionKind> {
+fn contradictions(head: &str, rest: &str) -> Vec<ContradictionKind> {
     look(head, rest, &Hints::default()).1
 }
 
@@ -32,7 +33,7 @@ fn a_file_that_goes_on_as_it_began_is_not_doubted() {
         ("a,b\n1,\"x \"y\" z\"\n2,q\n", "3,\"x \"y\" z\"\n"),
         ("id,name\n1,Ann\n", "2,it's\n3,'a'\n3,5' 7\"\n4,'tis\n"),
     ] {
-        assert_eq!(doubts(head, rest), [], "{head:?} {rest:?}");
+        assert_eq!(contradictions(head, rest), [], "{head:?} {rest:?}");
     }
 }
 
@@ -61,7 +62,11 @@ fn what_speaks_against_a_guess_is_found() {
         ("id,n\n1,NA\n2,7\n", "3,DE\n", ContradictionKind::NoNullWord),
         ("id,name\n1,Ann\n", "2,Bob\nid,name\n3,Cy\n", ContradictionKind::HeaderAgain),
     ] {
-        assert!(doubts(head, rest).contains(&kind), "{head:?} {rest:?}: {:?}", doubts(head, rest));
+        assert!(
+            contradictions(head, rest).contains(&kind),
+            "{head:?} {rest:?}: {:?}",
+            contradictions(head, rest)
+        );
     }
 }
 
@@ -110,15 +115,15 @@ fn is_told(text: &str) -> bool {
         return true;
     }
     let mut guessed = found.guessed;
-    guessed.settle(ContradictionKind::TextBehindQuote);
-    let watch = DialectCheck::new(found.dialect, found.nulls, guessed, None);
+    guessed.confirm(ContradictionKind::TextBehindQuote);
+    let dialect_check = DialectCheck::new(found.dialect, found.nulls, guessed, None);
     let all: Vec<&[u8]> = records(&found.dialect, &strict).collect();
     let is_ragged = |record: &&[u8]| {
         let mut row = Vec::new();
         rows::fields(&found.dialect, record, &mut row);
         row.len() != found.columns
     };
-    !watch.look(&strict).is_empty() || all.len() == text.lines().count() || all.iter().any(is_ragged)
+    !dialect_check.look(&strict).is_empty() || all.len() == text.lines().count() || all.iter().any(is_ragged)
 }
 
 #[test]
@@ -160,11 +165,11 @@ proptest! {
         let hints = if said { Hints { delimiter: Some(dialect.delimiter), ..Hints::default() } } else { Hints::default() };
         let found = sniff(&head, false, Encoding::Utf8, &hints);
         let dialect = if said { dialect } else { found.dialect };
-        let watch = DialectCheck::new(dialect, found.nulls, found.guessed, Some(&head));
-        for doubt in watch.with_texts(vec![0, 1, 9]).look(&rest) {
-            prop_assert!(doubt.offset <= rest.len());
-            prop_assert!(rest[doubt.offset..].starts_with(&doubt.evidence));
-            prop_assert!(!doubt.to_string().contains('\n'));
+        let dialect_check = DialectCheck::new(dialect, found.nulls, found.guessed, Some(&head));
+        for contradiction in dialect_check.with_texts(vec![0, 1, 9]).look(&rest) {
+            prop_assert!(contradiction.offset <= rest.len());
+            prop_assert!(rest[contradiction.offset..].starts_with(&contradiction.evidence));
+            prop_assert!(!contradiction.to_string().contains('\n'));
         }
     }
 }
