@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     Partial,
     /// What was compared differs, or what was read is not what was written.
     Damaged,
-    /// The server can't be reached, or refused us.
+    /// The server can't be reached, or refused the connection.
     Server,
     /// Another run is using the target.
     Busy,
@@ -92,7 +92,7 @@ impl Exit {
             Exit::Usage => "wrong command line or option file",
             Exit::Partial => "finished, but some items were left out; each is named",
             Exit::Damaged => "verification found a difference or damage",
-            Exit::Server => "server unreachable, or it refused us",
+            Exit::Server => "server unreachable, or it refused the connection",
             Exit::Busy => "target in use by another run, or a lock not obtained in time",
             Exit::Broken => "done, but the server's log has a gap or another history",
             Exit::HungUp => "stopped by SIGHUP",

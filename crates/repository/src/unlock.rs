@@ -98,7 +98,7 @@ impl Unlocked {
 }
 
 impl Locked {
-    /// Whether no key opens it, because its file of keys is damaged.
+    /// Whether no key opens it, because its key file is damaged.
     pub fn is_damaged(&self) -> bool {
         matches!(self.why, Error::Corrupt { .. })
     }
