@@ -67,7 +67,7 @@ pub struct Manifest {
     /// What was selected for the dump; `None` in dumps from before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
-    /// EarlierState states of the server, from which some tables are when the dump was stopped and resumed; the
+    /// Earlier states of the server, from which some tables are when the dump was stopped and resumed; the
     /// others are from the state in `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<EarlierState>,

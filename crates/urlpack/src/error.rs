@@ -36,7 +36,7 @@ pub enum Error {
     },
     /// The registry of models is damaged.
     #[error(
-        "registry of models: {what} in line {line}; put back a copy of it, or move it away and register every model again"
+        "model registry: {what} in line {line}; restore a copy of it, or move it away and register every model again"
     )]
     Registry {
         /// What was found wrong.

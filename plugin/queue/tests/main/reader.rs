@@ -140,8 +140,8 @@ fn refused(server: &Server) {
     for (options, why) in [
         ("READERS='a'", "READERS needs KEEP"),
         ("KEEP=9 READERS='a' TRANSACTIONAL=1", "a transaction removes a row for all"),
-        ("KEEP=9 READERS='a' PRIORITY=v", "the order of their numbers"),
-        ("KEEP=9 READERS='a' FIFO=v", "the order of their numbers"),
+        ("KEEP=9 READERS='a' PRIORITY=v", "the order of insertion"),
+        ("KEEP=9 READERS='a' FIFO=v", "the order of insertion"),
         ("KEEP=9 READERS='a' TRIES=3", "tries are counted per row"),
         ("KEEP=9 READERS='a' FAILED=f", "show tries and leases"),
         ("KEEP=9 READERS='a,,b'", "'' is not a reader name"),
