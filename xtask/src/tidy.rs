@@ -3,6 +3,7 @@
 
 mod circle;
 mod document;
+mod map;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,7 @@ pub(crate) fn run() -> Result<()> {
     manuals(&root, &mut complaints)?;
     circle::check(&root, &mut complaints)?;
     document::check(&root, &mut complaints)?;
+    map::check(&root, &mut complaints)?;
     shape::check(&root, &mut complaints)?;
     matrix::check(&root, &mut complaints)?;
     complaints.extend(header::stale(&root)?);
