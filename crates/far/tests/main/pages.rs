@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::backup::Request;
-use block::tree::{self, BadPage, ConcurrentUse, InnodbPages, Layout};
+use block::tree::{self, BadPage, ConcurrentUse, Layout, PageCheck};
 use block::{BLOCK, Folder, Repository, RunContext, backup, restore};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use disk::{Disk, RealDisk};
