@@ -207,8 +207,7 @@ pub fn backup(
     }
     let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
-    let damage = &loaded.damage;
-    let (chain, len) = (chain.as_ref(), AtomicU64::new(before.len));
+    let (chain, len, damage) = (chain.as_ref(), AtomicU64::new(before.len), &loaded.damage);
     let pipeline = Pipeline {
         repository,
         request,
@@ -244,10 +243,8 @@ pub fn backup(
     let newest = NewestNote { generation: header.generation, file: loaded.next_file() };
     if let Err(error) = newest.write(repository.store()) {
         // The note only helps to notice a missing generation, and this one exists.
-        context.progress.warn(&format!(
-            "the new generation is complete, but newest.note could not be \
-                                        written: {error}"
-        ));
+        let text = "the new generation is complete, but newest.note could not be written";
+        context.progress.warn(&format!("{text}: {error}"));
     }
     let mut summary = summary(&header, &counts, (written, content));
     let (damage_seen, suspect_blocks) = pipeline.found();

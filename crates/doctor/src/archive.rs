@@ -14,7 +14,7 @@ const BEHIND_MAX_S: i64 = 180;
 const KEPT_MIN_S: u64 = 86_400;
 
 /// What the server writes into its log, and how long it keeps that.
-pub fn binary_log(facts: &Facts) -> Vec<Finding> {
+pub(crate) fn binary_log(facts: &Facts) -> Vec<Finding> {
     let server = &facts.server;
     if !server.is_on("log_bin") {
         let what = "it is off: what is committed after a backup can't be brought back, and remora log, binlog, reverse and restore \
@@ -137,7 +137,7 @@ fn left_out(server: &Server) -> Vec<Finding> {
 }
 
 /// The archive beside the backups.
-pub fn archived(found: &Repository, facts: &Facts) -> Option<Finding> {
+pub(crate) fn archived(found: &Repository, facts: &Facts) -> Option<Finding> {
     const SUBJECT: &str = "archive";
     let (server, shown) = (&facts.server, &found.shown);
     if !server.is_on("log_bin") || found.error.is_some() {

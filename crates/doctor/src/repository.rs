@@ -8,7 +8,7 @@ use crate::finding::{Finding, Fix, bad, good, warning};
 /// How old the newest backup may be, in seconds: a night, and some time to make it.
 const AGE_MAX_S: i64 = 26 * 3600;
 
-pub fn all(found: &Repository, facts: &Facts) -> Vec<Finding> {
+pub(crate) fn all(found: &Repository, facts: &Facts) -> Vec<Finding> {
     if let Some(error) = &found.error {
         return vec![bad("repository", error.clone(), None)];
     }

@@ -186,25 +186,7 @@ pub fn load(context: &Context, target: &Target, request: &LoadRequest) -> Result
         }
         error => error,
     })?;
-    let rest = load.ledger.rest(&mut session, &chosen)?;
-    if !rest.is_empty() {
-        let names: Vec<&str> = rest.iter().filter_map(|at| all.get(*at).map(String::as_str)).collect();
-        load.summary.omitted.push(format!(
-            "the stopped load is incomplete without {}: --resume continues with its original selection",
-            names.join(", ")
-        ));
-        return Ok(load.summary);
-    }
-    match load.ledger.remove(&mut session) {
-        // Everything is in and verified, so losing the server now does not make the load a failure.
-        Err(error) if error.is_passing() => {
-            context
-                .progress
-                .warn(&format!("the load is complete, but the database _remora may still exist: {error}"));
-        }
-        removed => removed?,
-    }
-    Ok(load.summary)
+    load.finish(&mut session, &chosen, &all)
 }
 
 /// What a dump has: tables, and other objects.
@@ -214,6 +196,35 @@ fn names(manifest: &Manifest) -> Vec<String> {
 }
 
 impl Load<'_> {
+    /// Ends a load whose rows are in: without what an earlier run of it wanted and this one did not, it is
+    /// not complete.
+    fn finish(
+        mut self,
+        session: &mut Session,
+        chosen: &[usize],
+        all: &[String],
+    ) -> Result<LoadSummary, Error> {
+        let rest = self.ledger.rest(session, chosen)?;
+        if !rest.is_empty() {
+            let names: Vec<&str> = rest.iter().filter_map(|at| all.get(*at).map(String::as_str)).collect();
+            self.summary.omitted.push(format!(
+                "the stopped load is incomplete without {}: --resume continues with its original selection",
+                names.join(", ")
+            ));
+            return Ok(self.summary);
+        }
+        match self.ledger.remove(session) {
+            // Everything is in and verified, so losing the server now does not make the load a failure.
+            Err(error) if error.is_passing() => {
+                self.context.progress.warn(&format!(
+                    "the load is complete, but the database _remora may still exist: {error}"
+                ));
+            }
+            removed => removed?,
+        }
+        Ok(self.summary)
+    }
+
     /// The part that can be stopped and resumed.
     fn run(&mut self, session: &mut Session) -> Result<(), Error> {
         self.context.progress.phase("creating tables", None);

@@ -1,7 +1,7 @@
 //! Why work ended without its result or with a part of it, as far as a caller tells it apart.
 //!
-//! The crates that join others (a repository, a replay, a hot copy) fail in many ways and pass their errors on
-//! as [`anyhow::Error`]. Three kinds lead to another exit code, so they have a type that
+//! The crates that join others (a repository, a replay, a hot copy) fail in many ways and pass their errors
+//! on as [`anyhow::Error`]. Three kinds lead to another exit code, so they have a type that
 //! [`anyhow::Error::downcast_ref`] finds, however much context was added above it.
 
 /// A failure whose kind matters to the caller.

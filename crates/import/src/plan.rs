@@ -56,6 +56,18 @@ struct Sample {
 /// The session for planning, and the names of the work tables unless it is a preview.
 pub(crate) type PlanningSession<'a> = Option<(&'a mut Session, Option<&'a Names>)>;
 
+fn must_have_schema(session: &mut Session, schema: &str) -> Result<(), Error> {
+    let query =
+        format!("SELECT 1 FROM information_schema.schemata WHERE schema_name = {}", session.quote(schema));
+    if session.value(&query)?.is_some() {
+        return Ok(());
+    }
+    let name = quote_name(schema);
+    Err(Error::Target(format!(
+        "there is no database {name}, or this account can't see it; CREATE DATABASE {name} makes it"
+    )))
+}
+
 /// Makes a plan. Without a session this is only possible for a table that will be created.
 pub(crate) fn make(
     request: &Request,
@@ -69,17 +81,7 @@ pub(crate) fn make(
         None => None,
     };
     if let (None, Some(session)) = (&table, session.as_deref_mut()) {
-        let schema = &request.table.schema;
-        let query = format!(
-            "SELECT 1 FROM information_schema.schemata WHERE schema_name = {}",
-            session.quote(schema)
-        );
-        if session.value(&query)?.is_none() {
-            let name = quote_name(schema);
-            return Err(Error::Target(format!(
-                "there is no database {name}, or this account can't see it; CREATE DATABASE {name} makes it"
-            )));
-        }
+        must_have_schema(session, &request.table.schema)?;
     }
     if let (None, Some(session), false) = (&table, session.as_deref_mut(), request.create) {
         // A table that the account can't see looks as if it did not exist.

@@ -45,6 +45,7 @@ impl Signals {
         }
     }
 
+    /// Where they arrive.
     pub fn receiver(&self) -> &Receiver<i32> {
         &self.0
     }

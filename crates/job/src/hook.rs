@@ -15,7 +15,9 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// Who is told.
 #[derive(Clone, Debug)]
 pub enum Hook {
+    /// This URL is called.
     Url(String),
+    /// This command is run by a shell.
     Command(String),
 }
 
@@ -33,6 +35,7 @@ impl FromStr for Hook {
 pub struct JobEnd<'a> {
     /// Its exit code.
     pub code: u8,
+    /// How it ended, in words.
     pub reason: &'a str,
     /// The end of its output.
     pub tail: &'a [u8],

@@ -19,28 +19,43 @@ pub use self::stdin::InterruptibleStdin;
 /// What to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversion {
+    /// Compress it.
     Pack(Job),
+    /// Decompress it.
     Unpack,
+    /// Read it, and write nothing.
     Test,
 }
 
+/// How to do it.
 pub struct Switches {
+    /// Threads that compress or decompress.
     pub threads: usize,
+    /// Keep the file that is read.
     pub keep: bool,
+    /// Replace files that exist.
     pub force: bool,
     /// Whether the new file's name was given.
     pub named: bool,
+    /// Set when the run must stop.
     pub stop: Arc<AtomicBool>,
+    /// Who hears of it.
     pub report: Shared,
 }
 
 /// What was done.
 pub struct Converted {
+    /// The codec of the file that was read.
     pub from: Codec,
+    /// That of the new one.
     pub to: Codec,
+    /// Bytes that were read.
     pub from_bytes: u64,
+    /// Bytes that were written.
     pub to_bytes: u64,
+    /// Bytes without compression.
     pub plain_bytes: u64,
+    /// What became of the file that was read.
     pub old: Old,
 }
 

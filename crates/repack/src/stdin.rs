@@ -13,6 +13,7 @@ const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Standard input whose reads fail when the command must stop: otherwise a read from a silent pipe would
 /// outlast any signal.
 pub struct InterruptibleStdin {
+    /// Set when the command must stop.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -36,8 +36,9 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
 fn sections(text: &str) -> Vec<(String, Vec<String>)> {
     let inside = text.split("## Inside the crates").nth(1).unwrap_or_default();
     let inside = inside.split("\n## ").next().unwrap_or_default();
-    let sections = inside.split("\n### `").skip(1).filter_map(|section| {
-        let (of, body) = section.split_once('`')?;
+    let sections = inside.split("\n### ").skip(1).filter_map(|section| {
+        // Some sections are of several crates.
+        let (of, body) = section.strip_prefix('`')?.split_once('`')?;
         let words = body.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2));
         let is_name = |word: &&str| {
             word.starts_with(|c: char| c.is_ascii_lowercase())

@@ -38,8 +38,8 @@ const EXAMPLES: &str = "EXAMPLES
 /// Archive a server's binary log as it is written
 ///
 /// remora connects as a replica does, and keeps the server's files byte for byte in REPO/NAME/log. In an
-/// encrypted name and in a store it keeps them in segments, from which the other commands read. A run that was
-/// stopped or killed goes on where it was, after it has compared what the server has there with what is
+/// encrypted name and in a store it keeps them in segments, from which the other commands read. A run that
+/// was stopped or killed goes on where it was, after it has compared what the server has there with what is
 /// archived. If the server has another history (RESET MASTER, an older state put back), or has purged files
 /// that were not archived yet, a new timeline begins beside the former one: nothing is overwritten, and what
 /// happened is told (exit code 12 with --once).
