@@ -1,7 +1,7 @@
 //! Archives a server's binary log as it is written.
 //!
-//! It connects as a replica does. [`begin`] compares what the server has with what is archived and says where
-//! to go on; [`follow`] receives events and hands them to an [`ArchiveOutput`]: the server's files in a
+//! It connects as a replica does. `begin` compares what the server has with what is archived and says where
+//! to go on; `follow` receives events and hands them to an `ArchiveOutput`: the server's files in a
 //! folder, or segments in an encrypted folder or a store.
 
 mod begin;

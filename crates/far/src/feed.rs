@@ -55,7 +55,7 @@ impl Connection {
     }
 
     /// Reads parts of a volume of `len` bytes, in order. `find`: where the file with a path in the volume is,
-    /// and what others do to it meanwhile. Pages are checked there, by [`crate::PageCheck`].
+    /// and what others do to it meanwhile. Pages are checked there, by [`crate::InnodbPages`].
     ///
     /// # Errors
     /// When the connection ends.

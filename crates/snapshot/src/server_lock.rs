@@ -27,7 +27,7 @@ pub struct Waiting<'a> {
 /// Tries until the time is up, and never makes others wait for longer than one attempt.
 ///
 /// # Errors
-/// [`Failure::Busy`], which names what blocks the lock; errors of the server; errors of the pause.
+/// [`failure::Failure::Busy`], which names what blocks the lock; errors of the server; errors of the pause.
 pub fn take(mut session: Session, mode: &HoldMode, target: &Target, waiting: &Waiting<'_>) -> Result<Hold> {
     let end = Instant::now() + waiting.wait;
     let mut last = Obstacle::default();

@@ -219,7 +219,7 @@ impl Filter {
     }
 
     /// The TIMESTAMP among these columns that is compared with a time without a zone. `columns` are those of
-    /// [`Choice::Columns`].
+    /// `Choice::Columns`.
     pub fn without_zone(&self, table: &Table, columns: &[usize]) -> Option<usize> {
         let mut compared = self.conditions.iter().zip(columns.iter().copied());
         let found = compared.find(|(condition, at)| {
@@ -229,7 +229,7 @@ impl Filter {
         found.map(|(_, at)| at)
     }
 
-    /// Whether a row was so before, or is so after. `columns` are those of [`Choice::Columns`].
+    /// Whether a row was so before, or is so after. `columns` are those of `Choice::Columns`.
     pub fn has_row(&self, row: &Row<'_>, columns: &[usize]) -> Result<bool, binlog::Corrupt> {
         if !self.looks_at_values() {
             return Ok(true);
