@@ -1,8 +1,8 @@
 //! Repositories as a user names them: a folder or a place in an object store, with a location for each name.
 //!
-//! [`Address`](address::Address) and [`Location`] say where things are, [`mod@names`] which names a repository
-//! has and opens them, [`unlock`] opens what a key opens, [`log_archive`] finds the archive of a binary log
-//! beside the backups. How backups are written and read is in `block`.
+//! [`Address`](address::Address) and [`Location`] say where things are, [`mod@names`] which names a
+//! repository has and opens them, [`unlock`] opens what a key opens, [`log_archive`] finds the archive of a
+//! binary log beside the backups. How backups are written and read is in `block`.
 //!
 //! Credentials of object stores are read from the environment, as other tools of such stores do.
 
