@@ -209,6 +209,6 @@ mod tests {
     #[test]
     fn a_panic_is_an_error() {
         let outcome: Result<(), String> = guard(|| panic!("made by a test"));
-        assert!(outcome.is_err_and(|text| text.contains("failed inside")));
+        assert!(outcome.is_err_and(|text| text.contains("internal error")));
     }
 }
