@@ -374,7 +374,7 @@ fn two_archivers_with_one_number() {
         let other = folder();
         let mut second = archiver(other.path(), play.server.socket(), &["--server-id", "77"]);
         second.until_says("caught up");
-        let words = ["another replica or archiver has connected with server id 77", "--server-id"];
+        let words = ["another replica or archiver has connected with server_id 77", "--server-id"];
         let ended = first.end().exits(10).says(&words);
         // What it says at its beginning does not count.
         let is_usual = |line: &&str| line.contains("archived") || line.contains("remora doctor");
@@ -419,12 +419,12 @@ fn two_archivers_one_of_which_is_a_replica() {
     let ask = |number: &str| {
         archiver(play.folder.path(), play.server.socket(), &["--once", "--server-id", number]).end()
     };
-    ask("77").exits(10).says(&["the replica db2:3307 has server id 77", "--server-id"]);
+    ask("77").exits(10).says(&["the replica db2:3307 has server_id 77", "--server-id"]);
     ask("78").exits(0);
     // Who may not ask learns it when the server ends it.
     let more = ["--server-id", "77", "-u", "copy"];
     let ended = archiver(play.folder.path(), play.server.socket(), &more).end().exits(10);
-    ended.says(&["another replica or archiver has connected with server id 77"]);
+    ended.says(&["another replica or archiver has connected with server_id 77"]);
     until("the replica is back", || hosts.strings("SHOW SLAVE HOSTS").unwrap().len() == 1);
 }
 

@@ -256,7 +256,7 @@ fn every_exported_table_is_trusted() {
         }
         run(folder.path(), &["extract", &data(&server), "app", "-o", "held"])
             .exits(1)
-            .says(&["a server is running", "copy the files elsewhere"]);
+            .says(&["a server is running", "copy the files while FLUSH TABLES ... FOR EXPORT holds"]);
         session.execute("UNLOCK TABLES").unwrap();
         run(folder.path(), &["extract", "app", "-o", "rows"]).exits(0).says(&["rows of 25 tables"]);
     }
@@ -297,7 +297,7 @@ fn the_cfg_of_an_import_proves_nothing() {
         for end in ["ibd", "cfg", "frm"] {
             std::fs::copy(own.join(format!("u.{end}")), away.join(format!("u.{end}"))).unwrap();
         }
-        read(&away, "app.u").exits(1).says(&["u.cfg is of another file", "FOR EXPORT"]);
+        read(&away, "app.u").exits(1).says(&["u.cfg belongs to another tablespace", "FOR EXPORT"]);
         let open = std::fs::File::options().append(true).open(folder.path().join("copy/t.ibd")).unwrap();
         read(&folder.path().join("copy"), "copy.t").exits(1).says(&["a server has", "t.ibd open"]);
         drop(open);

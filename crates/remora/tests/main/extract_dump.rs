@@ -72,7 +72,7 @@ fn the_files_of_a_stopped_server_become_a_dump_of_it() {
         std::fs::write(at.join("other.sql"), other).unwrap();
         server.stop().unwrap();
         let refused = read(&["app.node", "-o", "other", "--schema", "other.sql"]).exits(1);
-        refused.says(&["not in the words of SHOW CREATE TABLE", "column `uid`"]);
+        refused.says(&["is not as SHOW CREATE TABLE prints it", "column `uid`"]);
     }
 }
 
