@@ -162,9 +162,7 @@ fn a_replay_gives_rows_again_that_were_ended() {
     replay(&["--all", "--first", "1"]).exits(2);
     replay(&["--first", "2", "--last", "3"]).exits(0).says(&["2 rows of `shop`.`t` given again"]);
     replay(&["--since", "2001-01-01", "--until", "2001-01-02"]).exits(0).says(&["0 rows"]);
-    replay(&["--since", "yesterday"])
-        .exits(2)
-        .says(&["'yesterday' is neither a row number nor a time"]);
+    replay(&["--since", "yesterday"]).exits(2).says(&["'yesterday' is neither a row number nor a time"]);
     replay(&["--since", "2001-01-01"]).exits(0).says(&["4 rows of `shop`.`t` given again"]);
     assert_eq!(peek(&[]).lines().count(), 10);
     assert_eq!(lines(&server, &["replay", "shop.t", "--all"])[0]["rows"], 0);
