@@ -127,7 +127,7 @@ impl FileData {
     pub(crate) fn write(
         &self,
         content: &GenerationReader,
-        room: &WriteFolder,
+        write_folder: &WriteFolder,
         (at, bytes): (u64, &[u8]),
         tell: Tell<'_>,
     ) -> Result<(), Errno> {
@@ -136,7 +136,7 @@ impl FileData {
         }
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         let (kept, end) = (now.kept, at + bytes.len() as u64);
-        let written = now.written(room)?;
+        let written = now.written(write_folder)?;
         for block in at / BLOCK_U64..end.div_ceil(BLOCK_U64) {
             let start = block * BLOCK_U64;
             let rest = (start + BLOCK_U64).min(kept);
@@ -167,7 +167,7 @@ impl FileData {
         Ok(())
     }
 
-    /// Gives the room back: nobody can read the file any more.
+    /// Gives the space back: nobody can read the file any more.
     pub(crate) fn drop_written(&self) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         *now = Current { len: 0, kept: 0, written: None };
@@ -175,9 +175,9 @@ impl FileData {
 }
 
 impl Current {
-    fn written(&mut self, room: &WriteFolder) -> Result<&mut Written, Errno> {
+    fn written(&mut self, write_folder: &WriteFolder) -> Result<&mut Written, Errno> {
         if self.written.is_none() {
-            let file = tempfile::tempfile_in(&room.0).map_err(|error| failed(&error))?;
+            let file = tempfile::tempfile_in(&write_folder.0).map_err(|error| failed(&error))?;
             self.written = Some(Written { file, blocks: Vec::new() });
         }
         self.written.as_mut().ok_or(Errno::IO)

@@ -34,7 +34,7 @@ const NS: i128 = 1_000_000_000;
 
 /// What the kernel calls.
 pub(crate) struct FuseAdapter {
-    pub shelf: Arc<InodeTable>,
+    pub inodes: Arc<InodeTable>,
     /// What was in each folder that is open, when it was opened.
     pub folders: Mutex<BTreeMap<u64, Arc<Vec<Item>>>>,
     pub next: AtomicU64,
@@ -124,11 +124,11 @@ impl Filesystem for FuseAdapter {
     }
 
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(self.shelf.lookup(parent.0, name), reply);
+        entry(self.inodes.lookup(parent.0, name), reply);
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        match self.shelf.known(ino.0) {
+        match self.inodes.known(ino.0) {
             Ok(thing) => reply.attr(&KEEP, &attributes(&thing)),
             Err(error) => reply.error(code(error)),
         }
@@ -153,14 +153,14 @@ impl Filesystem for FuseAdapter {
         reply: ReplyAttr,
     ) {
         let change = Change { mode, uid, gid, len: size, modified_ns: mtime.map(nanoseconds) };
-        match self.shelf.change(ino.0, change) {
+        match self.inodes.change(ino.0, change) {
             Ok(thing) => reply.attr(&KEEP, &attributes(&thing)),
             Err(error) => reply.error(code(error)),
         }
     }
 
     fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.shelf.target(ino.0) {
+        match self.inodes.target(ino.0) {
             Ok(target) => reply.data(target.as_bytes()),
             Err(error) => reply.error(code(error)),
         }
@@ -168,21 +168,21 @@ impl Filesystem for FuseAdapter {
 
     fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let rights = (mode & !umask, req.uid(), req.gid());
-        entry(self.shelf.make(parent.0, name, (NodeKind::Folder, None), rights), reply);
+        entry(self.inodes.make(parent.0, name, (NodeKind::Folder, None), rights), reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.shelf.remove(parent.0, name, false), reply);
+        done(self.inodes.remove(parent.0, name, false), reply);
     }
 
     fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.shelf.remove(parent.0, name, true), reply);
+        done(self.inodes.remove(parent.0, name, true), reply);
     }
 
     fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let rights = (0o777, req.uid(), req.gid());
         let what = (NodeKind::Link, Some(target.as_os_str()));
-        entry(self.shelf.make(parent.0, name, what, rights), reply);
+        entry(self.inodes.make(parent.0, name, what, rights), reply);
     }
 
     fn rename(
@@ -199,18 +199,18 @@ impl Filesystem for FuseAdapter {
         if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
             return reply.error(Errno::EINVAL);
         }
-        done(self.shelf.rename((parent.0, name), (newparent.0, newname), may_replace), reply);
+        done(self.inodes.rename((parent.0, name), (newparent.0, newname), may_replace), reply);
     }
 
     fn link(&self, _req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
-        entry(self.shelf.link(ino.0, newparent.0, newname), reply);
+        entry(self.inodes.link(ino.0, newparent.0, newname), reply);
     }
 
     fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         // What can't be written to stays in the page cache.
         let flags =
-            if self.shelf.room().is_none() { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-        match self.shelf.open(ino.0) {
+            if self.inodes.write_folder().is_none() { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+        match self.inodes.open(ino.0) {
             Ok(()) => reply.opened(FileHandle(0), flags),
             Err(error) => reply.error(code(error)),
         }
@@ -227,8 +227,8 @@ impl Filesystem for FuseAdapter {
         reply: ReplyCreate,
     ) {
         let rights = (mode & !umask, req.uid(), req.gid());
-        let made = self.shelf.make(parent.0, name, (NodeKind::File, None), rights);
-        match made.and_then(|thing| self.shelf.open(thing.number).map(|()| thing)) {
+        let made = self.inodes.make(parent.0, name, (NodeKind::File, None), rights);
+        match made.and_then(|thing| self.inodes.open(thing.number).map(|()| thing)) {
             Ok(thing) => {
                 let flags = FopenFlags::empty();
                 reply.created(&KEEP, &attributes(&thing), Generation(0), FileHandle(0), flags);
@@ -248,7 +248,7 @@ impl Filesystem for FuseAdapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.shelf.read(ino.0, offset, size as usize) {
+        match self.inodes.read(ino.0, offset, size as usize) {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(code(error)),
         }
@@ -266,7 +266,7 @@ impl Filesystem for FuseAdapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.shelf.write(ino.0, offset, data) {
+        match self.inodes.write(ino.0, offset, data) {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(error) => reply.error(code(error)),
         }
@@ -293,7 +293,7 @@ impl Filesystem for FuseAdapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.shelf.release(ino.0);
+        self.inodes.release(ino.0);
         reply.ok();
     }
 
@@ -320,16 +320,16 @@ impl Filesystem for FuseAdapter {
             return reply.error(Errno::EOPNOTSUPP);
         }
         let end = offset.saturating_add(length);
-        let grown = self.shelf.known(ino.0).and_then(|thing| match thing.known.len {
+        let grown = self.inodes.known(ino.0).and_then(|thing| match thing.known.len {
             len if len >= end => Ok(()),
-            _ => self.shelf.change(ino.0, Change { len: Some(end), ..Change::default() }).map(drop),
+            _ => self.inodes.change(ino.0, Change { len: Some(end), ..Change::default() }).map(drop),
         });
         done(grown, reply);
     }
 
     /// The folder as it is now: what is removed or made while it is read does not move the rest.
     fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.shelf.list(ino.0) {
+        match self.inodes.list(ino.0) {
             Ok(items) => {
                 let handle = self.next.fetch_add(1, Ordering::Relaxed);
                 let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -366,9 +366,9 @@ impl Filesystem for FuseAdapter {
         reply.ok();
     }
 
-    /// WriteFolder is that of the file system that writes go to.
+    /// Free space is that of the file system that writes go to.
     fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        let found = self.shelf.room().and_then(|room| rustix::fs::statvfs(room.folder()).ok());
+        let found = self.inodes.write_folder().and_then(|write_folder| rustix::fs::statvfs(write_folder.folder()).ok());
         let Some(found) = found else { return reply.statfs(0, 0, 0, 0, 0, BEST_BYTES, NAME_MAX, BEST_BYTES) };
         let size = u32::try_from(found.f_frsize).unwrap_or(BEST_BYTES);
         reply.statfs(
@@ -384,7 +384,7 @@ impl Filesystem for FuseAdapter {
     }
 
     fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        match self.shelf.extended(ino.0) {
+        match self.inodes.extended(ino.0) {
             Ok(all) => match all.iter().find(|(known, _)| known == name) {
                 Some((_, bytes)) => value(bytes, size, reply),
                 None => reply.error(Errno::ENODATA),
@@ -394,7 +394,7 @@ impl Filesystem for FuseAdapter {
     }
 
     fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        match self.shelf.extended(ino.0) {
+        match self.inodes.extended(ino.0) {
             Ok(all) => {
                 let name = |(name, _): &(std::ffi::OsString, Vec<u8>)| [name.as_bytes(), b"\0"].concat();
                 value(&all.iter().flat_map(name).collect::<Vec<u8>>(), size, reply);
@@ -405,10 +405,10 @@ impl Filesystem for FuseAdapter {
 }
 
 /// Mounts nothing yet: the file system for a tree, and the flag that says that it is unmounted.
-pub(crate) fn new(shelf: Arc<InodeTable>) -> (FuseAdapter, Arc<AtomicBool>) {
+pub(crate) fn new(inodes: Arc<InodeTable>) -> (FuseAdapter, Arc<AtomicBool>) {
     let ended = Arc::new(AtomicBool::new(false));
     let kernel =
-        FuseAdapter { shelf, folders: Mutex::default(), next: AtomicU64::new(1), ended: Arc::clone(&ended) };
+        FuseAdapter { inodes, folders: Mutex::default(), next: AtomicU64::new(1), ended: Arc::clone(&ended) };
     (kernel, ended)
 }
 

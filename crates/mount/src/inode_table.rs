@@ -23,7 +23,7 @@ const FIRST_NAME: u64 = 2;
 /// Bits of the number of a node in its generation.
 const NODE_BITS: u32 = 32;
 /// The most generations whose lists of files are kept.
-const BRANCHES_MAX: usize = 16;
+const OVERLAYS_MAX: usize = 16;
 /// The most damages that are told.
 const TOLD_MAX: usize = 1000;
 /// How often a store is looked at for new generations.
@@ -41,9 +41,9 @@ pub struct InodeTable {
     /// part of the numbers of its things.
     places: Mutex<Vec<(usize, u64)>>,
     /// What was used last, the latest last. Those that can be written to stay.
-    branches: Mutex<Vec<(usize, Arc<Overlay>)>>,
+    overlays: Mutex<Vec<(usize, Arc<Overlay>)>>,
     /// Where writes go; none: nothing can be written.
-    room: Option<WriteFolder>,
+    write_folder: Option<WriteFolder>,
     /// What opens encrypted backups.
     key: Option<Key>,
     told: Mutex<BTreeSet<String>>,
@@ -98,11 +98,11 @@ fn index(number: u64) -> usize {
 }
 
 impl InodeTable {
-    /// The backups of these names, opened with `key`. `room`: where writes go, if there may be any.
+    /// The backups of these names, opened with `key`. `write_folder`: where writes go, if there may be any.
     pub fn new(
         homes: Vec<(String, Location)>,
         key: Option<Key>,
-        room: Option<WriteFolder>,
+        write_folder: Option<WriteFolder>,
         say: Warn,
     ) -> InodeTable {
         let open = |(name, home): (String, Location)| {
@@ -116,8 +116,8 @@ impl InodeTable {
         InodeTable {
             names: homes.into_iter().map(open).collect(),
             places: Mutex::default(),
-            branches: Mutex::default(),
-            room,
+            overlays: Mutex::default(),
+            write_folder,
             key,
             told: Mutex::default(),
             say,
@@ -192,26 +192,26 @@ impl InodeTable {
         })
     }
 
-    fn branch(&self, place: usize) -> Reply<Arc<Overlay>> {
-        let mut branches = lock(&self.branches);
-        if let Some(at) = branches.iter().position(|(known, _)| *known == place) {
-            let found = branches.remove(at);
-            let branch = Arc::clone(&found.1);
-            branches.push(found);
-            return Ok(branch);
+    fn overlay(&self, place: usize) -> Reply<Arc<Overlay>> {
+        let mut overlays = lock(&self.overlays);
+        if let Some(at) = overlays.iter().position(|(known, _)| *known == place) {
+            let found = overlays.remove(at);
+            let overlay = Arc::clone(&found.1);
+            overlays.push(found);
+            return Ok(overlay);
         }
         let (name, generation) = *lock(&self.places).get(place).ok_or(Errno::NOENT)?;
         let library = self.library(name)?;
-        let branch = open(&library, generation).map_err(|error| {
+        let overlay = open(&library, generation).map_err(|error| {
             let name = self.names.get(name).map(|name| name.name.as_str()).unwrap_or_default();
             self.damaged(&format!("{name}@{generation}"), &error)
         });
-        let branch = Arc::new(branch?);
-        if branches.len() >= BRANCHES_MAX && self.room.is_none() {
-            branches.remove(0);
+        let overlay = Arc::new(overlay?);
+        if overlays.len() >= OVERLAYS_MAX && self.write_folder.is_none() {
+            overlays.remove(0);
         }
-        branches.push((place, Arc::clone(&branch)));
-        Ok(branch)
+        overlays.push((place, Arc::clone(&overlay)));
+        Ok(overlay)
     }
 
     fn find(&self, number: u64) -> Reply<Target> {
@@ -221,7 +221,7 @@ impl InodeTable {
             (0, name) => Ok(Target::Name(index(name.checked_sub(FIRST_NAME).ok_or(Errno::NOENT)?))),
             (place, node) => {
                 let place = index(place - 1);
-                Ok(Target::Node(place, self.branch(place)?, index(node)))
+                Ok(Target::Node(place, self.overlay(place)?, index(node)))
             }
         }
     }
@@ -229,15 +229,15 @@ impl InodeTable {
     /// The file that a number leads to.
     fn node(&self, number: u64) -> Reply<(usize, Arc<Overlay>, usize)> {
         match self.find(number)? {
-            Target::Node(place, branch, node) => Ok((place, branch, node)),
+            Target::Node(place, overlay, node) => Ok((place, overlay, node)),
             Target::Root | Target::Name(_) => Err(Errno::ISDIR),
         }
     }
 
     /// The same, if it may be changed.
     fn changed(&self, number: u64) -> Reply<(usize, Arc<Overlay>, usize)> {
-        match (&self.room, self.find(number)?) {
-            (Some(_), Target::Node(place, branch, node)) => Ok((place, branch, node)),
+        match (&self.write_folder, self.find(number)?) {
+            (Some(_), Target::Node(place, overlay, node)) => Ok((place, overlay, node)),
             _ => Err(Errno::ROFS),
         }
     }
@@ -253,7 +253,7 @@ impl InodeTable {
             Target::Root => Ok(self.own(number)),
             Target::Name(name) if name < self.names.len() => Ok(self.own(number)),
             Target::Name(_) => Err(Errno::NOENT),
-            Target::Node(place, branch, node) => Ok(thing(place, branch.known(node)?)),
+            Target::Node(place, overlay, node) => Ok(thing(place, overlay.known(node)?)),
         }
     }
 
@@ -271,9 +271,9 @@ impl InodeTable {
                     return Err(Errno::NOENT);
                 }
                 let place = self.place(at, number);
-                Ok(thing(place, self.branch(place)?.known(TOP)?))
+                Ok(thing(place, self.overlay(place)?.known(TOP)?))
             }
-            Target::Node(place, branch, node) => Ok(thing(place, branch.lookup(node, name)?)),
+            Target::Node(place, overlay, node) => Ok(thing(place, overlay.lookup(node, name)?)),
         }
     }
 
@@ -304,12 +304,12 @@ impl InodeTable {
                 });
                 Ok(own(ROOT).into_iter().chain(generations).collect())
             }
-            Target::Node(place, branch, node) => {
+            Target::Node(place, overlay, node) => {
                 let above = match node {
                     TOP => FIRST_NAME + lock(&self.places).get(place).map_or(0, |(name, _)| *name as u64),
-                    node => number_of(place, branch.above(node)?),
+                    node => number_of(place, overlay.above(node)?),
                 };
-                let items = branch.list(node)?.into_iter();
+                let items = overlay.list(node)?.into_iter();
                 let items = items.map(|(name, known)| item(number_of(place, known.node), &name, known.kind));
                 Ok(own(above).into_iter().chain(items).collect())
             }
@@ -317,51 +317,51 @@ impl InodeTable {
     }
 
     pub(crate) fn target(&self, number: u64) -> Reply<OsString> {
-        let (_, branch, node) = self.node(number)?;
-        branch.target(node)
+        let (_, overlay, node) = self.node(number)?;
+        overlay.target(node)
     }
 
     pub(crate) fn extended(&self, number: u64) -> Reply<disk::Extended> {
         match self.find(number)? {
-            Target::Node(_, branch, node) => branch.extended(node),
+            Target::Node(_, overlay, node) => overlay.extended(node),
             Target::Root | Target::Name(_) => Ok(disk::Extended::new()),
         }
     }
 
     pub(crate) fn open(&self, number: u64) -> Reply<()> {
-        let (_, branch, node) = self.node(number)?;
-        branch.data(node)?;
-        branch.opened(node);
+        let (_, overlay, node) = self.node(number)?;
+        overlay.data(node)?;
+        overlay.opened(node);
         Ok(())
     }
 
     pub(crate) fn release(&self, number: u64) {
-        if let Ok((_, branch, node)) = self.node(number) {
-            branch.released(node);
+        if let Ok((_, overlay, node)) = self.node(number) {
+            overlay.released(node);
         }
     }
 
     pub(crate) fn read(&self, number: u64, at: u64, len: usize) -> Reply<Vec<u8>> {
-        let (place, branch, node) = self.node(number)?;
-        branch.data(node)?.read(&branch.content, at, len, &|error| self.lost(place, &branch, node, error))
+        let (place, overlay, node) = self.node(number)?;
+        overlay.data(node)?.read(&overlay.content, at, len, &|error| self.lost(place, &overlay, node, error))
     }
 
     pub(crate) fn write(&self, number: u64, at: u64, bytes: &[u8]) -> Reply<()> {
-        let (place, branch, node) = self.changed(number)?;
-        let room = self.room.as_ref().ok_or(Errno::ROFS)?;
-        branch.write(node, room, (at, bytes), &|error| self.lost(place, &branch, node, error))
+        let (place, overlay, node) = self.changed(number)?;
+        let write_folder = self.write_folder.as_ref().ok_or(Errno::ROFS)?;
+        overlay.write(node, write_folder, (at, bytes), &|error| self.lost(place, &overlay, node, error))
     }
 
     /// Says which file can't be read.
-    fn lost(&self, place: usize, branch: &Overlay, node: usize, error: &block::Error) {
+    fn lost(&self, place: usize, overlay: &Overlay, node: usize, error: &block::Error) {
         let (name, generation) = lock(&self.places).get(place).copied().unwrap_or_default();
         let name = self.names.get(name).map(|name| name.name.as_str()).unwrap_or_default();
-        self.damaged(&format!("{name}/{generation}/{}", text::path(&branch.path(node))), error);
+        self.damaged(&format!("{name}/{generation}/{}", text::path(&overlay.path(node))), error);
     }
 
     pub(crate) fn change(&self, number: u64, change: Change) -> Reply<Inode> {
-        let (place, branch, node) = self.changed(number)?;
-        Ok(thing(place, branch.change(node, change)?))
+        let (place, overlay, node) = self.changed(number)?;
+        Ok(thing(place, overlay.change(node, change)?))
     }
 
     pub(crate) fn make(
@@ -371,22 +371,22 @@ impl InodeTable {
         what: (NodeKind, Option<&OsStr>),
         rights: (u32, u32, u32),
     ) -> Reply<Inode> {
-        let (place, branch, node) = self.changed(folder)?;
-        Ok(thing(place, branch.make(node, name, what, rights)?))
+        let (place, overlay, node) = self.changed(folder)?;
+        Ok(thing(place, overlay.make(node, name, what, rights)?))
     }
 
     pub(crate) fn link(&self, number: u64, folder: u64, name: &OsStr) -> Reply<Inode> {
-        let (place, branch, node) = self.changed(number)?;
+        let (place, overlay, node) = self.changed(number)?;
         let (other, _, folder) = self.changed(folder)?;
         if other != place {
             return Err(Errno::XDEV);
         }
-        Ok(thing(place, branch.link(node, folder, name)?))
+        Ok(thing(place, overlay.link(node, folder, name)?))
     }
 
     pub(crate) fn remove(&self, folder: u64, name: &OsStr, is_folder: bool) -> Reply<()> {
-        let (_, branch, node) = self.changed(folder)?;
-        branch.remove(node, name, is_folder)
+        let (_, overlay, node) = self.changed(folder)?;
+        overlay.remove(node, name, is_folder)
     }
 
     pub(crate) fn rename(
@@ -395,17 +395,17 @@ impl InodeTable {
         (to, new): (u64, &OsStr),
         may_replace: bool,
     ) -> Reply<()> {
-        let (place, branch, from) = self.changed(from)?;
+        let (place, overlay, from) = self.changed(from)?;
         let (other, _, to) = self.changed(to)?;
         if other != place {
             return Err(Errno::XDEV);
         }
-        branch.rename((from, name), (to, new), may_replace)
+        overlay.rename((from, name), (to, new), may_replace)
     }
 
     /// Where writes go, if there may be any.
-    pub fn room(&self) -> Option<&WriteFolder> {
-        self.room.as_ref()
+    pub fn write_folder(&self) -> Option<&WriteFolder> {
+        self.write_folder.as_ref()
     }
 }
 

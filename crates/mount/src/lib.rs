@@ -45,7 +45,7 @@ pub struct Mount {
 
 impl Mount {
     /// Mounts a tree on an empty folder. `for_all`: also for other users, as the rights of the files allow.
-    pub fn new(shelf: &Arc<InodeTable>, folder: &Path, is_writable: bool, for_all: bool) -> Result<Mount> {
+    pub fn new(inodes: &Arc<InodeTable>, folder: &Path, is_writable: bool, for_all: bool) -> Result<Mount> {
         more_files();
         let name = format!("remora-{}", std::process::id());
         let mut config = Config::default();
@@ -59,7 +59,7 @@ impl Mount {
         ];
         config.acl = if for_all { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(THREADS);
-        let (kernel, ended) = fuse::new(Arc::clone(shelf));
+        let (kernel, ended) = fuse::new(Arc::clone(inodes));
         let mut watch = Command::new("sh");
         watch.args(["-c", WATCH, "sh", &name]).arg(folder).process_group(0);
         watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");

@@ -268,11 +268,11 @@ impl Overlay {
     pub(crate) fn write(
         &self,
         node: usize,
-        room: &WriteFolder,
+        write_folder: &WriteFolder,
         part: (u64, &[u8]),
         tell: crate::file_data::Tell<'_>,
     ) -> Reply<()> {
-        self.data(node)?.write(&self.content, room, part, tell)?;
+        self.data(node)?.write(&self.content, write_folder, part, tell)?;
         self.touch(node);
         Ok(())
     }

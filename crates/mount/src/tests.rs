@@ -59,7 +59,7 @@ fn what_is_written_lies_over_what_was_backed_up() {
     let (folder, content) = backed_up(&bytes);
     let nodes = tree::nodes(&content).unwrap();
     let node = nodes.iter().find(|node| node.len > 0).unwrap();
-    let (room, tell) = (WriteFolder::new(folder.path()), |error: &block::Error| panic!("{error}"));
+    let (write_folder, tell) = (WriteFolder::new(folder.path()), |error: &block::Error| panic!("{error}"));
     for _ in 0..30 {
         let (data, mut model) = (FileData::new(node.blocks.clone(), node.len), bytes.clone());
         for _ in 0..40 {
@@ -76,7 +76,7 @@ fn what_is_written_lies_over_what_was_backed_up() {
                     let at = if below(&mut state, 3) == 0 { at / BLOCK as u64 * BLOCK as u64 } else { at };
                     let len = below(&mut state, 2 * BLOCK as u64 + 2);
                     let part: Vec<u8> = (0..len).map(|_| random(&mut state).to_le_bytes()[2]).collect();
-                    data.write(&content, &room, (at, &part), &tell).unwrap();
+                    data.write(&content, &write_folder, (at, &part), &tell).unwrap();
                     let (at, end) = (usize::try_from(at).unwrap(), usize::try_from(at + len).unwrap());
                     if !part.is_empty() {
                         model.resize(model.len().max(end), 0);
@@ -101,38 +101,38 @@ fn what_is_written_lies_over_what_was_backed_up() {
 #[test]
 fn names_are_made_moved_and_removed() {
     let (folder, content) = backed_up(b"bytes");
-    let (branch, tell) = (Overlay::open(content.clone(), true).unwrap(), |_: &block::Error| ());
+    let (overlay, tell) = (Overlay::open(content.clone(), true).unwrap(), |_: &block::Error| ());
     let name = OsStr::new;
-    let room = WriteFolder::new(folder.path());
-    let a = branch.lookup(TOP, name("a")).unwrap().node;
-    let file = branch.lookup(a, name("file")).unwrap();
+    let write_folder = WriteFolder::new(folder.path());
+    let a = overlay.lookup(TOP, name("a")).unwrap().node;
+    let file = overlay.lookup(a, name("file")).unwrap();
     assert_eq!((file.kind, file.len, file.names), (NodeKind::File, 5, 2));
-    assert_eq!(branch.lookup(TOP, name("name")).unwrap().node, file.node);
-    assert_eq!(branch.path(file.node).to_str(), Some("a/file"));
+    assert_eq!(overlay.lookup(TOP, name("name")).unwrap().node, file.node);
+    assert_eq!(overlay.path(file.node).to_str(), Some("a/file"));
     let rights = (0o640, 1, 2);
-    let made = branch.make(a, name("new"), (NodeKind::File, None), rights).unwrap();
-    assert_eq!(branch.make(a, name("new"), (NodeKind::File, None), rights), Err(Errno::EXIST));
-    branch.write(made.node, &room, (3, b"x"), &tell).unwrap();
-    let read = |node| branch.data(node).unwrap().read(&content, 0, 100, &tell).unwrap();
+    let made = overlay.make(a, name("new"), (NodeKind::File, None), rights).unwrap();
+    assert_eq!(overlay.make(a, name("new"), (NodeKind::File, None), rights), Err(Errno::EXIST));
+    overlay.write(made.node, &write_folder, (3, b"x"), &tell).unwrap();
+    let read = |node| overlay.data(node).unwrap().read(&content, 0, 100, &tell).unwrap();
     assert_eq!(read(made.node), b"\0\0\0x");
-    assert_eq!(branch.remove(TOP, name("a"), true), Err(Errno::NOTEMPTY));
-    assert_eq!(branch.remove(TOP, name("a"), false), Err(Errno::ISDIR));
-    assert_eq!(branch.rename((a, name("new")), (a, name("file")), false), Err(Errno::EXIST));
+    assert_eq!(overlay.remove(TOP, name("a"), true), Err(Errno::NOTEMPTY));
+    assert_eq!(overlay.remove(TOP, name("a"), false), Err(Errno::ISDIR));
+    assert_eq!(overlay.rename((a, name("new")), (a, name("file")), false), Err(Errno::EXIST));
     // One name of the old file is gone, the other one stays.
-    branch.rename((a, name("new")), (a, name("file")), true).unwrap();
-    assert_eq!(branch.lookup(a, name("file")).unwrap().node, made.node);
-    assert_eq!(branch.lookup(a, name("new")), Err(Errno::NOENT));
-    assert_eq!(branch.known(file.node).unwrap().names, 1);
+    overlay.rename((a, name("new")), (a, name("file")), true).unwrap();
+    assert_eq!(overlay.lookup(a, name("file")).unwrap().node, made.node);
+    assert_eq!(overlay.lookup(a, name("new")), Err(Errno::NOENT));
+    assert_eq!(overlay.known(file.node).unwrap().names, 1);
     assert_eq!(read(file.node), b"bytes");
     // What is open stays as long as it is.
-    branch.opened(made.node);
-    branch.remove(a, name("file"), false).unwrap();
+    overlay.opened(made.node);
+    overlay.remove(a, name("file"), false).unwrap();
     assert_eq!(read(made.node), b"\0\0\0x");
-    branch.released(made.node);
-    assert_eq!(read(made.node), b"", "its room is given back");
-    branch.remove(TOP, name("a"), true).unwrap();
+    overlay.released(made.node);
+    assert_eq!(read(made.node), b"", "its space is given back");
+    overlay.remove(TOP, name("a"), true).unwrap();
     let change = Change { mode: Some(0o100_600), len: Some(2), ..Change::default() };
-    let known = branch.change(file.node, change).unwrap();
+    let known = overlay.change(file.node, change).unwrap();
     assert_eq!((known.len, known.attributes.mode), (2, 0o600));
     assert_eq!(read(file.node), b"by");
 }
@@ -141,30 +141,30 @@ fn names_are_made_moved_and_removed() {
 fn nothing_can_be_changed_without_room() {
     let (folder, _) = backed_up(b"bytes");
     let path = folder.path().join("data");
-    let shelf = InodeTable::new(
+    let inodes = InodeTable::new(
         vec![(String::new(), Location::Folder(path))],
         None,
         None,
         Box::new(|what| panic!("{what}")),
     );
     let name = OsStr::new;
-    let data = shelf.lookup(ROOT, name("data")).unwrap().number;
-    let top = shelf.lookup(data, name("1")).unwrap().number;
-    let file = shelf.lookup(top, name("name")).unwrap().number;
-    assert_eq!(shelf.read(file, 1, 3).unwrap(), b"yte");
+    let data = inodes.lookup(ROOT, name("data")).unwrap().number;
+    let top = inodes.lookup(data, name("1")).unwrap().number;
+    let file = inodes.lookup(top, name("name")).unwrap().number;
+    assert_eq!(inodes.read(file, 1, 3).unwrap(), b"yte");
     for refused in [
-        shelf.write(file, 0, b"x"),
-        shelf.remove(top, name("name"), false),
-        shelf.rename((top, name("name")), (top, name("x")), true),
-        shelf.make(top, name("x"), (NodeKind::File, None), (0, 0, 0)).map(drop),
-        shelf.link(file, top, name("x")).map(drop),
-        shelf.change(file, Change { len: Some(0), ..Change::default() }).map(drop),
-        shelf.make(data, name("2"), (NodeKind::Folder, None), (0, 0, 0)).map(drop),
+        inodes.write(file, 0, b"x"),
+        inodes.remove(top, name("name"), false),
+        inodes.rename((top, name("name")), (top, name("x")), true),
+        inodes.make(top, name("x"), (NodeKind::File, None), (0, 0, 0)).map(drop),
+        inodes.link(file, top, name("x")).map(drop),
+        inodes.change(file, Change { len: Some(0), ..Change::default() }).map(drop),
+        inodes.make(data, name("2"), (NodeKind::Folder, None), (0, 0, 0)).map(drop),
     ] {
         assert_eq!(refused, Err(Errno::ROFS));
     }
     for nothing in ["0", "2", "01", "x", "18446744073709551616"] {
-        assert!(shelf.lookup(data, name(nothing)).is_err(), "{nothing}");
+        assert!(inodes.lookup(data, name(nothing)).is_err(), "{nothing}");
     }
-    assert!(shelf.known(77).is_err() && shelf.known(u64::MAX).is_err() && shelf.known(0).is_err());
+    assert!(inodes.known(77).is_err() && inodes.known(u64::MAX).is_err() && inodes.known(0).is_err());
 }

@@ -74,7 +74,7 @@ impl RowIdSet {
         self.runs.iter().map(|(first, end)| (*first, *end))
     }
 
-    /// ByteReader of memory that it takes, about.
+    /// Bytes of memory that it takes, about.
     pub(crate) fn memory(&self) -> usize {
         // Nodes of the map are half full.
         self.runs.len() * 2 * size_of::<(u64, u64)>()

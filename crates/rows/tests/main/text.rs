@@ -1,4 +1,4 @@
-//! RecordValues and dialects for the tests.
+//! Texts and dialects for the tests.
 
 use proptest::prelude::*;
 use proptest::sample::select;

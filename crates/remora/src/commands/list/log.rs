@@ -150,7 +150,7 @@ impl Log {
         Ok(())
     }
 
-    /// BeginReason the archive may lack more than what was committed in the last seconds, if it may.
+    /// Why the archive may lack more than what was committed in the last seconds, if it may.
     pub(super) fn too_old(&self, limit: u64, now_s: i64) -> Option<String> {
         let Some(when) = self.caught_up else { return Some("the log was never archived whole".to_owned()) };
         let is_old = u64::try_from(now_s - when).is_ok_and(|age| age > limit);

@@ -51,7 +51,7 @@ pub(super) struct Moment {
     #[arg(long, value_name = "N", help_heading = HEADING)]
     pub(super) timeline: Option<u32>,
 
-    /// Say what would be done and what would come next, and do nothing. Requirements no --to
+    /// Say what would be done and what would come next, and do nothing. Needs no --to
     #[arg(long, help_heading = HEADING)]
     pub(super) plan: bool,
 
