@@ -208,8 +208,11 @@ impl Filesystem for FuseAdapter {
 
     fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         // What can't be written to stays in the page cache.
-        let flags =
-            if self.inodes.write_folder().is_none() { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+        let flags = if self.inodes.write_folder().is_none() {
+            FopenFlags::FOPEN_KEEP_CACHE
+        } else {
+            FopenFlags::empty()
+        };
         match self.inodes.open(ino.0) {
             Ok(()) => reply.opened(FileHandle(0), flags),
             Err(error) => reply.error(code(error)),
@@ -368,7 +371,10 @@ impl Filesystem for FuseAdapter {
 
     /// Free space is that of the file system that writes go to.
     fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        let found = self.inodes.write_folder().and_then(|write_folder| rustix::fs::statvfs(write_folder.folder()).ok());
+        let found = self
+            .inodes
+            .write_folder()
+            .and_then(|write_folder| rustix::fs::statvfs(write_folder.folder()).ok());
         let Some(found) = found else { return reply.statfs(0, 0, 0, 0, 0, BEST_BYTES, NAME_MAX, BEST_BYTES) };
         let size = u32::try_from(found.f_frsize).unwrap_or(BEST_BYTES);
         reply.statfs(

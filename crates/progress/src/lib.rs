@@ -70,6 +70,14 @@ pub fn size(bytes: u64) -> String {
     if number.contains(' ') { format!("{number}B") } else { format!("{number} B") }
 }
 
+/// `0:08`, `12:34`, `1:02:03`
+#[must_use]
+pub fn clock(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
 /// How far a part of a phase is: a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use humanize::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::{Part, Progress, count};
-pub(crate) use progress::{short, size};
+pub(crate) use progress::{clock, short, size};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
@@ -359,13 +359,6 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-/// `0:08`, `12:34`, `1:02:03`
-pub(crate) fn clock(seconds: f64) -> String {
-    let whole = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
-    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
 #[cfg(test)]

@@ -1,13 +1,10 @@
 //! `remora stat`
 
 mod data;
-mod feed;
 mod list;
 mod listen;
 mod live;
-mod number;
 mod output;
-mod recording;
 mod report;
 mod statements;
 mod table;
@@ -20,14 +17,15 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use failure::usage;
+use monitor::fleet::{Event, Fleet, Times, samplers};
+use monitor::recording::{self, Recorder};
 use progress::Progress;
+use server::Target;
 use status::counter::sampler::SampleRequest;
 use status::counter::view::{self, VIEWS, View};
 
-use self::feed::{Event, Feed, Times, watches};
 use self::list::Filter;
 use self::output::{Follow, Output, Silent, Wanted};
-use self::recording::Recorder;
 use self::statements::Statements;
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
@@ -208,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return replay(file, &words, output.as_mut(), &stop, report);
     }
     let wants = SampleRequest { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
-    let watches = watches(&arguments.server, password.as_deref(), &words.servers, &wants)?;
+    let watches = samplers(targets(&arguments.server, password.as_deref(), &words.servers)?, &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {
             return Err(usage("--listen asks the servers at each scrape: give no INTERVAL"));
@@ -216,7 +214,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return listen::run(watches, address, &stop, report);
     }
     let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
-    let feed = Feed::of(watches);
+    let feed = Fleet::of(watches);
     if is_live {
         let interval = words.interval.unwrap_or(INTERVAL);
         let ended = live::run(&feed, interval, &stop, recorder.as_mut());
@@ -270,7 +268,7 @@ fn replay(
 /// Takes samples at regular times until stopped, or for a number of intervals. A server that has not answered
 /// in time is not asked again before it does, and does not delay the others.
 fn watch(
-    feed: &Feed,
+    feed: &Fleet,
     words: &Words,
     stop: &AtomicBool,
     report: &Report,
@@ -402,4 +400,13 @@ mod tests {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }
+}
+
+/// The servers that addresses name, or the one from the options.
+fn targets(server: &ServerArgs, password: Option<&str>, addresses: &[String]) -> Result<Vec<Target>> {
+    let all: Vec<ServerArgs> = match addresses {
+        [] => vec![server.clone()],
+        addresses => addresses.iter().map(|address| server.at(address)).collect(),
+    };
+    all.iter().map(|server| Ok(server.target(password.map(str::to_owned))?)).collect()
 }

@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use humanize::text;
+use monitor::number::short;
 use progress::Progress;
 use status::counter::change::{Interval, Row};
 use status::counter::kind::Kind;
 use status::counter::sample::Sample;
 
-use super::number::short;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
 

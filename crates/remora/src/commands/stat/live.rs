@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use monitor::fleet::{Fleet, Times};
+use monitor::recording::Recorder;
 use ratatui::DefaultTerminal;
 
 use self::screen::{Screen, Step};
-use super::feed::{Feed, Times};
-use super::recording::Recorder;
 use crate::exit::{Exit, stopped};
 use crate::terminal::{self, Keyboard};
 
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows servers until a key, a signal or the end of the terminal ends it.
 pub(crate) fn run(
-    feed: &Feed,
+    feed: &Fleet,
     interval: Duration,
     stop: &AtomicBool,
     recorder: Option<&mut Recorder>,
@@ -30,7 +30,7 @@ pub(crate) fn run(
 
 fn follow(
     (terminal, keyboard): (&mut DefaultTerminal, &mut Keyboard),
-    feed: &Feed,
+    feed: &Fleet,
     interval: Duration,
     stop: &AtomicBool,
     mut recorder: Option<&mut Recorder>,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use humanize::text;
+use monitor::fleet::Event;
 use progress::Progress;
 use status::counter::change::{Discontinuity, Interval, between};
 use status::counter::event::events;
 use status::counter::sample::{Begin, Sample};
 
-use super::feed::Event;
 use crate::report::Report;
 
 /// A server's name for display.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use disk::{Disk, Output as File, RealDisk};
+use monitor::recording;
 use progress::Progress;
 use status::counter::change::Interval;
 use status::counter::page::{GENERATOR, Times, page};
@@ -14,7 +15,6 @@ use status::counter::sample::Sample;
 use status::counter::series::Series;
 
 use super::output::{Follow, Named, Output, Wanted};
-use super::recording;
 use crate::exit::Exit;
 use crate::report::Report;
 

@@ -1,12 +1,12 @@
 //! The statements that took the most time, shown below everything else.
 
 use anyhow::Result;
+use monitor::number::short;
 use status::counter::change::Interval;
 use status::counter::digest::by_time;
 use status::counter::part::Digest;
 use status::counter::sample::Sample;
 
-use super::number::short;
 use super::output::{Named, Output};
 use crate::report::{Report, as_f64};
 

@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use humanize::text;
+use monitor::number::number;
 use progress::Progress;
 use status::counter::change::Interval;
 use status::counter::sample::Sample;
 use status::counter::view::{Column, View};
 
-use super::number::number;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
 

@@ -10,9 +10,9 @@ use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Sparkline, T
 use status::counter::kind::Kind;
 use status::counter::view::{Column, Shape};
 
-use super::super::number::{shaped, short};
 use super::super::output::clock;
 use super::super::statements;
+use monitor::number::{shaped, short};
 use super::screen::{Below, HISTORY, Screen, Sort};
 
 /// The smallest width of a number's box.

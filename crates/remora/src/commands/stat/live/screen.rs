@@ -12,8 +12,8 @@ use status::counter::part::{Digest, Process, Replica};
 use status::counter::sample::{Begin, Sample};
 use status::counter::view::{VIEWS, View};
 
-use super::super::feed::Event;
 use super::super::output::{clock, meaning};
+use monitor::fleet::Event;
 
 /// Points that are kept for each number.
 pub(super) const HISTORY: usize = 240;

@@ -4,7 +4,7 @@ use status::counter::change::Interval;
 use status::counter::view::{Column, Shape};
 
 /// The number of a column. A replica that is stopped has no delay, and that is no good news.
-pub(crate) fn number(column: &Column, interval: &Interval<'_>) -> String {
+pub fn number(column: &Column, interval: &Interval<'_>) -> String {
     let number = column.of(interval);
     let is_stopped = || interval.now.replicas.iter().flatten().any(|replica| replica.is_stopped());
     if column.key == "delay" && number.is_none() && is_stopped() {
@@ -14,7 +14,7 @@ pub(crate) fn number(column: &Column, interval: &Interval<'_>) -> String {
 }
 
 /// A number in at most six characters; `-` if unknown.
-pub(crate) fn shaped(number: Option<f64>, shape: Shape) -> String {
+pub fn shaped(number: Option<f64>, shape: Shape) -> String {
     let Some(number) = number else { return "-".to_owned() };
     match shape {
         Shape::Share => share(number),
@@ -24,7 +24,7 @@ pub(crate) fn shaped(number: Option<f64>, shape: Shape) -> String {
 }
 
 /// `0`, `0.25`, `12.3`, `950`, `9999`, `12.3k`, `4.56M`
-pub(crate) fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     for (unit, name) in [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
         if number.abs() >= unit * 0.9995 && number.abs() >= 9999.5 {
             return format!("{}{name}", digits(number / unit));
@@ -58,7 +58,7 @@ fn share(share: f64) -> String {
 }
 
 fn seconds(seconds: f64) -> String {
-    if seconds >= 3600.0 { crate::report::clock(seconds) } else { digits(seconds) }
+    if seconds >= 3600.0 { progress::clock(seconds) } else { digits(seconds) }
 }
 
 #[cfg(test)]

@@ -11,8 +11,6 @@ use server::{Error, Target};
 use status::counter::sample::Sample;
 use status::counter::sampler::{Clock, SampleRequest, Sampler};
 
-use crate::args::ServerArgs;
-
 /// How often a wait checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -20,19 +18,20 @@ const LOOK: Duration = Duration::from_millis(100);
 const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Regular times. Missed times, for example while the machine slept, are skipped.
-pub(crate) struct Times {
+pub struct Times {
     began: Instant,
     interval: Duration,
     count: u32,
 }
 
 impl Times {
-    pub(crate) fn new(interval: Duration) -> Times {
+    /// From now on.
+    pub fn new(interval: Duration) -> Times {
         Times { began: Instant::now(), interval, count: 0 }
     }
 
     /// The next time.
-    pub(crate) fn next(&mut self) -> Instant {
+    pub fn next(&mut self) -> Instant {
         let now = Instant::now();
         loop {
             self.count += 1;
@@ -48,16 +47,17 @@ impl Times {
 }
 
 /// The result of asking a server.
-pub(crate) struct Event {
+pub struct Event {
     /// The server, by its index on the command line.
-    pub(crate) server: usize,
-    pub(crate) what: Result<Sample, Error>,
+    pub server: usize,
+    /// What it answered.
+    pub what: Result<Sample, Error>,
     /// Other notes.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Servers that are all asked at the same time.
-pub(crate) struct Feed {
+pub struct Fleet {
     names: Vec<String>,
     askers: Vec<Sender<()>>,
     events: Receiver<Event>,
@@ -66,10 +66,10 @@ pub(crate) struct Feed {
 }
 
 /// The clocks of this machine.
-pub(crate) struct Clocks(Instant);
+struct Clocks(Instant);
 
-impl Clocks {
-    pub(crate) fn new() -> Clocks {
+impl Default for Clocks {
+    fn default() -> Clocks {
         Clocks(Instant::now())
     }
 }
@@ -84,28 +84,21 @@ impl Clock for Clocks {
     }
 }
 
-/// The servers that addresses name, or the one from the options.
-pub(crate) fn watches(
-    server: &ServerArgs,
-    password: Option<&str>,
-    addresses: &[String],
-    wants: &SampleRequest,
-) -> Result<Vec<(String, Sampler)>> {
-    let all: Vec<ServerArgs> = match addresses {
-        [] => vec![server.clone()],
-        addresses => addresses.iter().map(|address| server.at(address)).collect(),
-    };
-    let mut watches: Vec<(String, Sampler)> = Vec::new();
-    for server in all {
-        let target = server.target(password.map(str::to_owned))?;
+/// A sampler for each server, with its name.
+///
+/// # Errors
+/// If a server is given twice.
+pub fn samplers(targets: Vec<Target>, wants: &SampleRequest) -> Result<Vec<(String, Sampler)>> {
+    let mut samplers: Vec<(String, Sampler)> = Vec::new();
+    for target in targets {
         let name = name(&target);
-        if watches.iter().any(|(other, _)| *other == name) {
+        if samplers.iter().any(|(other, _)| *other == name) {
             // Recordings and metrics identify servers by their names.
             return Err(usage(format!("{name} is given twice; name each server once")));
         }
-        watches.push((name, Sampler::new(target, Box::new(Clocks::new()), wants.clone())));
+        samplers.push((name, Sampler::new(target, Box::new(Clocks::default()), wants.clone())));
     }
-    Ok(watches)
+    Ok(samplers)
 }
 
 /// The name of a server: its address.
@@ -116,12 +109,12 @@ fn name(target: &Target) -> String {
     }
 }
 
-impl Feed {
+impl Fleet {
     /// Starts a thread for each server. No server is asked yet.
-    pub(crate) fn of(watches: Vec<(String, Sampler)>) -> Feed {
+    pub fn of(samplers: Vec<(String, Sampler)>) -> Fleet {
         let (sender, events) = unbounded();
-        let mut feed = Feed { names: Vec::new(), askers: Vec::new(), events, waiting: RefCell::default() };
-        for (server, (name, mut watch)) in watches.into_iter().enumerate() {
+        let mut fleet = Fleet { names: Vec::new(), askers: Vec::new(), events, waiting: RefCell::default() };
+        for (server, (name, mut watch)) in samplers.into_iter().enumerate() {
             let (ask, asked) = bounded(1);
             let sender = sender.clone();
             std::thread::spawn(move || {
@@ -133,20 +126,20 @@ impl Feed {
                     }
                 }
             });
-            feed.names.push(name);
-            feed.askers.push(ask);
-            feed.waiting.borrow_mut().push(None);
+            fleet.names.push(name);
+            fleet.askers.push(ask);
+            fleet.waiting.borrow_mut().push(None);
         }
-        feed
+        fleet
     }
 
     /// The servers' names.
-    pub(crate) fn names(&self) -> &[String] {
+    pub fn names(&self) -> &[String] {
         &self.names
     }
 
     /// Asks all servers that have answered the last question.
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         for (asker, waiting) in self.askers.iter().zip(self.waiting.borrow_mut().iter_mut()) {
             if waiting.is_none() && asker.send(()).is_ok() {
                 *waiting = Some((Instant::now(), false));
@@ -155,7 +148,7 @@ impl Feed {
     }
 
     /// Servers that have not answered for this long; each is returned once per question.
-    pub(crate) fn silent(&self, since: Duration) -> Vec<usize> {
+    pub fn silent(&self, since: Duration) -> Vec<usize> {
         let mut waiting = self.waiting.borrow_mut();
         let late = waiting.iter_mut().enumerate().filter_map(|(server, waiting)| {
             let (asked, is_told) = waiting.as_mut()?;
@@ -166,7 +159,7 @@ impl Feed {
     }
 
     /// The answers that arrive in time and together, in the order of the servers; none when the time is up.
-    pub(crate) fn batch(&self, until: Instant, stop: &AtomicBool) -> Vec<Event> {
+    pub fn batch(&self, until: Instant, stop: &AtomicBool) -> Vec<Event> {
         let mut events: Vec<Event> = self.next(until, stop).into_iter().collect();
         let together = until.min(Instant::now() + TOGETHER);
         while !events.is_empty() && self.waiting.borrow().iter().any(Option::is_some) {
@@ -180,7 +173,7 @@ impl Feed {
     }
 
     /// The next answer, if one arrives in time and no stop is requested.
-    pub(crate) fn next(&self, until: Instant, stop: &AtomicBool) -> Option<Event> {
+    pub fn next(&self, until: Instant, stop: &AtomicBool) -> Option<Event> {
         while !stop.load(Ordering::Relaxed) {
             let left = until.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left.min(LOOK)) {

@@ -11,14 +11,12 @@ use progress::Progress;
 use status::counter::record::{Reader, Writer};
 use status::counter::sample::Sample;
 
-use crate::report::Report;
-
 /// Longest line of a recording: a first sample has some 30 kB, digests some 5 MB.
 const LINE_MAX: u64 = 64 << 20;
 
 /// A file to which samples are appended. What is written survives the end of this process, and after `finish`
 /// also a crash of the machine.
-pub(crate) struct Recorder {
+pub struct Recorder {
     path: PathBuf,
     sink: Box<dyn Sink>,
     writer: Writer,
@@ -28,7 +26,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Begins a file, or continues one after its last complete line.
-    pub(crate) fn open(path: &Path) -> Result<Recorder> {
+    pub fn open(path: &Path) -> Result<Recorder> {
         let name = || path.display().to_string();
         let is_new = match RealDisk.create(path) {
             Ok(_) => true,
@@ -43,13 +41,14 @@ impl Recorder {
         Ok(Recorder { path: path.to_owned(), sink, writer: Writer::default(), _lock: lock })
     }
 
-    pub(crate) fn add(&mut self, server: &str, sample: &Sample) -> Result<()> {
+    /// Appends a sample of a server.
+    pub fn add(&mut self, server: &str, sample: &Sample) -> Result<()> {
         let text = self.writer.sample(server, sample);
         self.sink.write_all(text.as_bytes()).with_context(|| self.path.display().to_string())
     }
 
     /// Makes everything durable.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         self.sink.sync().with_context(|| self.path.display().to_string())
     }
 }
@@ -80,7 +79,7 @@ fn whole(path: &Path) -> Result<u64> {
 }
 
 /// The servers of a recording, in order of appearance, and the time that it covers.
-pub(crate) fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
+pub fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
     let mut names: Vec<String> = Vec::new();
     let mut span: Option<(i64, i64)> = None;
     replay(path, None, &mut |server, sample| {
@@ -97,9 +96,9 @@ pub(crate) fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
 
 /// Calls `each` with every sample of a recording, compressed or not, and its server, as long as `each` wants
 /// more. An incomplete last line is left out, and reported.
-pub(crate) fn replay(
+pub fn replay(
     path: &Path,
-    report: Option<&Report>,
+    report: Option<&dyn Progress>,
     each: &mut dyn FnMut(&str, Sample) -> Result<bool>,
 ) -> Result<()> {
     let name = path.display().to_string();

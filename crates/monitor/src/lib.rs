@@ -1,0 +1,7 @@
+//! Several servers sampled at the same time, recordings of what they said, and numbers in few characters.
+//!
+//! What a sample is, and what is made of it, is in `status`.
+
+pub mod fleet;
+pub mod number;
+pub mod recording;
