@@ -31,7 +31,7 @@ impl Times {
     }
 
     /// The next time.
-    pub fn next(&mut self) -> Instant {
+    pub fn advance(&mut self) -> Instant {
         let now = Instant::now();
         loop {
             self.count += 1;

@@ -280,7 +280,7 @@ fn watch(
     let mut failed = ever.clone();
     loop {
         feed.ask();
-        let next = times.next();
+        let next = times.advance();
         for server in feed.silent(SILENT) {
             let seconds = SILENT.as_secs();
             report.warn(&format!("{}: no answer for {seconds} seconds; still waiting", feed.names()[server]));
@@ -384,6 +384,15 @@ fn explain(report: &Report) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The servers that addresses name, or the one from the options.
+fn targets(server: &ServerArgs, password: Option<&str>, addresses: &[String]) -> Result<Vec<Target>> {
+    let all: Vec<ServerArgs> = match addresses {
+        [] => vec![server.clone()],
+        addresses => addresses.iter().map(|address| server.at(address)).collect(),
+    };
+    all.iter().map(|server| Ok(server.target(password.map(str::to_owned))?)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -400,13 +409,4 @@ mod tests {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }
-}
-
-/// The servers that addresses name, or the one from the options.
-fn targets(server: &ServerArgs, password: Option<&str>, addresses: &[String]) -> Result<Vec<Target>> {
-    let all: Vec<ServerArgs> = match addresses {
-        [] => vec![server.clone()],
-        addresses => addresses.iter().map(|address| server.at(address)).collect(),
-    };
-    all.iter().map(|server| Ok(server.target(password.map(str::to_owned))?)).collect()
 }

@@ -41,7 +41,7 @@ fn follow(
     while !stop.load(Ordering::Relaxed) {
         if Instant::now() >= next {
             feed.ask();
-            next = times.next();
+            next = times.advance();
         }
         let mut has_changed = false;
         while let Some(event) = feed.next(Instant::now(), stop) {

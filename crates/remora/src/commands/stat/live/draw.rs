@@ -12,8 +12,8 @@ use status::counter::view::{Column, Shape};
 
 use super::super::output::clock;
 use super::super::statements;
-use monitor::number::{shaped, short};
 use super::screen::{Below, HISTORY, Screen, Sort};
+use monitor::number::{shaped, short};
 
 /// The smallest width of a number's box.
 const BOX: u16 = 18;
