@@ -95,3 +95,28 @@ pub fn skipped(test: &str, why: &str, environment: impl Fn(&str) -> Option<OsStr
     // If this can't be reported anywhere, the test must not look as if it had run.
     assert!(told.is_ok() && noted.is_none_or(|noted| noted.is_ok()), "{line}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_runs_on_one_of_its_servers_and_on_all_where_that_is_asked_for() {
+        let unset = |_: &str| None;
+        let everywhere = |name: &str| (name == EVERYWHERE).then(OsString::new);
+        let all = vec![1, 2, 3];
+        let of = |name: &str| {
+            let all = all.clone();
+            let thread =
+                std::thread::Builder::new().name(name.to_owned()).spawn(move || of_today(all, unset));
+            thread.unwrap().join().unwrap()
+        };
+        // Names whose bytes add up to three numbers in a row: each server has its turn.
+        let mut chosen: Vec<_> = ["a", "b", "c"].map(of).concat();
+        chosen.sort_unstable();
+        assert_eq!(chosen, all);
+        assert_eq!(of_today(all.clone(), everywhere), all);
+        assert_eq!(of_today(vec![7], unset), [7]);
+        assert!(of_today(Vec::<u8>::new(), unset).is_empty());
+    }
+}
