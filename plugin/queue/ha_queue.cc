@@ -1,11 +1,5 @@
 /* ENGINE=QUEUE: the handler. See ha_queue.h. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
-
-#include "sql_class.h"
-#include "table.h"
-#include "handler.h"
+#include "queue_server.h"
 
 #include "ha_queue.h"
 #include "queue_definition.h"

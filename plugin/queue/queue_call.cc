@@ -7,18 +7,14 @@
   for each row, and a second queue_wait() would consume the rows of the first; so each function keeps its
   result until the statement is over.
 */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <cmath>
 #include <string>
 
-#include "sql_class.h"
 #include "sql_acl.h"
 #include "sql_parse.h"
 #include "item_func.h"
-#include "handler.h"
 
 #include "queue_call.h"
 #include "queue_connection.h"

@@ -1,12 +1,8 @@
 /* The queue's state of a connection. See queue_connection.h. */
-#define MYSQL_SERVER 1
+#include "queue_server.h"
 
-#include <my_global.h>
-
-#include "sql_class.h"
 #include "sql_plugin.h"
 #include "mysqld.h"
-#include "handler.h"
 #include <mysql/plugin_audit.h>
 
 #include "queue_connection.h"

@@ -1,17 +1,12 @@
 /* What CREATE TABLE says about a queue. See queue_definition.h. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <deque>
 #include <string>
 #include <vector>
 
-#include "sql_class.h"
 #include "sql_acl.h"
 #include "mysqld.h"
-#include "table.h"
-#include "handler.h"
 #include "sql_table.h"
 #ifdef WITH_WSREP
 #include "wsrep_on.h"

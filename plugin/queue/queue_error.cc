@@ -1,10 +1,5 @@
 /* Errors of the core as errors of a handler. See queue_error.h. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
-
-#include "sql_class.h"
-#include "handler.h"
+#include "queue_server.h"
 
 #include "queue_error.h"
 

@@ -1,12 +1,9 @@
 /* Taking rows and ending them, relays, and what is told of a queue: functions that loadable ones are. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <string>
 #include <vector>
 
-#include "sql_class.h"
 #include "sql_acl.h"
 #include "sql_parse.h"
 #include "tztime.h"

@@ -1,14 +1,7 @@
 /* Columns that show what the core knows of a row. See queue_info_columns.h. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <string>
-
-#include "sql_class.h"
-#include "table.h"
-#include "field.h"
-#include "handler.h"
 
 #include "queue_options.h"
 #include "queue_info_columns.h"

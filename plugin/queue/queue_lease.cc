@@ -2,14 +2,11 @@
   Leases: functions for workers that keep no connection. queue_lease() shows rows of a table, queue_lease_json()
   opens none; what they return goes by token.
 */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "sql_class.h"
 #include "sql_acl.h"
 
 #include "queue_call.h"

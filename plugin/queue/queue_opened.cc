@@ -1,9 +1,6 @@
 /* A table that a function got by name. See queue_opened.h. */
-#define MYSQL_SERVER 1
+#include "queue_server.h"
 
-#include <my_global.h>
-
-#include "sql_class.h"
 #include "sql_acl.h"
 #include "sql_parse.h"
 #include "sql_table.h"

@@ -1,14 +1,7 @@
 /* Columns that decide whether, when and before which others a row is given. See queue_order.h. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <string>
-
-#include "sql_class.h"
-#include "table.h"
-#include "field.h"
-#include "handler.h"
 
 #include "queue_options.h"
 #include "queue_opened.h"

@@ -1,14 +1,10 @@
 /* The plugin: what it declares to the server, SHOW ENGINE QUEUE STATUS, and collations for the core. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <string>
 
-#include "sql_class.h"
 #include "sql_plugin.h"
 #include "create_options.h"
-#include "handler.h"
 #include <mysql/plugin_audit.h>
 
 #include "ha_queue.h"

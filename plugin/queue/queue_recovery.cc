@@ -6,9 +6,7 @@
   all engines have prepared and some have not committed. But at its start the server rolls back all
   prepared transactions, also those that the file has. So the engine commits these before the server looks.
 */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -18,10 +16,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "sql_class.h"
 #include "sql_plugin.h"
 #include "log.h"
-#include "handler.h"
 
 #include "queue_connection.h"
 #include "queue_recovery.h"

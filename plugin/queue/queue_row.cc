@@ -1,12 +1,5 @@
 /* Rows as the core stores them. See queue_row.h. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
-
-#include "sql_class.h"
-#include "table.h"
-#include "field.h"
-#include "handler.h"
+#include "queue_server.h"
 
 #include "queue_row.h"
 

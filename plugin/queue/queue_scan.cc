@@ -1,11 +1,5 @@
 /* How a statement reads a queue. See queue_scan.h. */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
-
-#include "sql_class.h"
-#include "table.h"
-#include "handler.h"
+#include "queue_server.h"
 
 #include "queue_error.h"
 #include "queue_opened.h"

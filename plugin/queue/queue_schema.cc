@@ -4,14 +4,11 @@
   information_schema.QUEUE_READERS: what each reader has before it.
   information_schema.QUEUE_TIMES: how long rows waited and were worked on.
 */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <string>
 #include <vector>
 
-#include "sql_class.h"
 #include "sql_i_s.h"
 #include "sql_show.h"
 #include "sql_table.h"

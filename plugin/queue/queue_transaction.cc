@@ -4,17 +4,13 @@
   The engine takes part from the first change on. The server then calls commit or rollback at the end of each
   statement and of the transaction. When another engine has changed something too, it calls prepare before.
 */
-#define MYSQL_SERVER 1
-
-#include <my_global.h>
+#include "queue_server.h"
 
 #include <signal.h>
 #include <string>
 #include <unistd.h>
 
-#include "sql_class.h"
 #include "mysqld.h"
-#include "handler.h"
 
 #include "queue_connection.h"
 #include "queue_opened.h"

@@ -32,13 +32,6 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that all targets compile.
-pub(crate) fn check() -> Result<()> {
-    let mut check = cargo();
-    check.args(["check", "--quiet", "--manifest-path"]).arg(root().join("fuzz/Cargo.toml"));
-    run(check.arg("--target-dir").arg(target().join("fuzz")))
-}
-
 /// Builds all targets.
 fn build() -> Result<()> {
     // With a named target, build scripts are built without the flags, with which they could not be linked.

@@ -140,7 +140,6 @@ fn ci(arguments: &[String]) -> Result<()> {
             // The servers come over the network while the compiler is at work.
             let servers = scope.spawn(|| setup::run(&["--all-servers".to_owned()]));
             run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-            fuzz::check()?;
             servers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     })?;
