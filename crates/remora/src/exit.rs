@@ -122,7 +122,7 @@ impl Exit {
             "queue" => (&[Server], true),
             "rekey" => (&[Partial, Damaged, Busy], false),
             "reverse" => (&[Damaged], true),
-            "routines" => (&[Server], false),
+            "routines" => (&[Partial, Server], false),
             "uncache" => (&[Partial], false),
             "undo" => (&[Server, Busy], false),
             "vars" => (&[Partial, Damaged, Server], false),

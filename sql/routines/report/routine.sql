@@ -21,7 +21,7 @@ BEGIN
   SELECT CONCAT('\n', GROUP_CONCAT(CONCAT(variable_name, '=', variable_value) SEPARATOR '\n'), '\n'),
       UNIX_TIMESTAMP(SYSDATE(6))
     INTO before_all, began
-    FROM information_schema.global_status
+    FROM information_schema.global_status c
     WHERE variable_value REGEXP '^-?[0-9]+([.][0-9]+)?$';
   DO SLEEP(seconds);
   SET took = UNIX_TIMESTAMP(SYSDATE(6)) - began;
@@ -48,7 +48,7 @@ BEGIN
             '|ONLINEDDL_|PAGE_SIZE|ROW_LOCK_(CURRENT|TIME_(AVG|MAX))|UNDO_TABLESPACES_)',
             '|WSREP$|WSREP_(APPLIER_|APPLY_|CERT_|CLUSTER_|COMMIT_|DESYNC|FLOW_CONTROL_(INTERVAL_|PAUSED$)|GCACHE_|GMCAST_|IST_',
             '|LOCAL_(CACHED|INDEX|.*QUEUE|STATE)|OPEN_|PROTOCOL_|ROLLBACKER_|THREAD_))') AS is_gauge
-        FROM information_schema.global_status
+        FROM information_schema.global_status c
         WHERE variable_value REGEXP '^-?[0-9]+([.][0-9]+)?$'
           AND LOCATE(CONCAT('\n', CONVERT(variable_name USING latin1), '='), before_all) > 0
     ) s

@@ -10,9 +10,9 @@ use failure::usage;
 use humanize::text;
 use progress::{Progress, count};
 use serde_json::json;
-use server::{Flavour, Session, quote_name};
+use server::{Session, quote_name};
 
-use self::collection::{ALL, MARK, Routine};
+use self::collection::{ALL, Kind, MARK, Routine};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
@@ -21,7 +21,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora routines list                         what there is, and how to call it
   remora routines install                      all of them, into the database m
   remora routines install --db dba --only gstatus,report
-  remora routines install --print | less       the statements, for a client with DELIMITER
+  remora routines install --print | less       the statements for MariaDB, for a client with DELIMITER
+  remora routines install --print=mysql-8      the same for MySQL 8 and later
   remora routines list --installed             which of them this server has
   remora routines remove
 Then, in any client:  CALL m.report(1);   SELECT m.gstatus('questions');   CALL m.blockers();";
@@ -50,9 +51,9 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Install {
-    /// Print the statements instead of running them
-    #[arg(long)]
-    print: bool,
+    /// Print the statements for this kind of servers instead of running them
+    #[arg(long, value_name = "SERVERS", num_args = 0..=1, require_equals = true, default_missing_value = "mariadb")]
+    print: Option<Kind>,
 
     /// Write the statements to the binary log, so that replicas get the routines too [default: this server
     /// alone]
@@ -166,16 +167,16 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
     let place = &arguments.place;
     let chosen = place.chosen()?;
     let db = quote_name(&place.db);
-    if arguments.print {
+    if let Some(kind) = arguments.print {
         report.data(&format!("{MODE};\nCREATE DATABASE IF NOT EXISTS {db};\nDELIMITER //"))?;
-        for routine in chosen {
-            report.data(&format!("{}\n//", routine.statement(&db, false)))?;
+        for routine in chosen.into_iter().filter(|routine| routine.is_for(kind)) {
+            report.data(&format!("{}\n//", routine.statement(&db, kind)))?;
         }
         report.data("DELIMITER ;")?;
         return Ok(Exit::Done);
     }
     let mut session = place.session(password)?;
-    let flavour = session.about.flavour;
+    let kind = Kind::of(&session.about);
     let before = present(&mut session, &place.db)?;
     let foreign: Vec<&str> = chosen
         .iter()
@@ -191,47 +192,67 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
     }
     keep_out_of_binlog(arguments.binlog, &mut session)?;
     session.execute(&format!("CREATE DATABASE IF NOT EXISTS {db}"))?;
-    let (mut made, mut same, mut left_out) = (0u32, 0u32, Vec::new());
+    let (mut made, mut same, mut left_out, mut failed) = (0u32, 0u32, Vec::new(), Vec::new());
     for routine in chosen {
-        if !routine.is_for(flavour) {
+        if !routine.is_for(kind) {
             left_out.push(routine.name);
             continue;
         }
-        if before.get(&key(routine)).is_some_and(|comment| *comment == routine.comment()) {
+        if before.get(&key(routine)).is_some_and(|comment| *comment == routine.comment(kind)) {
             same += 1;
             continue;
         }
-        let grants = match flavour {
-            // Replacing a routine keeps its grants.
-            Flavour::MariaDb => Vec::new(),
-            Flavour::MySql => grants(&mut session, &place.db, routine)?,
-        };
-        if flavour == Flavour::MySql {
-            session.execute(&format!("DROP {} IF EXISTS {db}.`{}`", routine.kind(), routine.name))?;
+        match install_one(&mut session, &place.db, routine, kind) {
+            Ok(()) => made += 1,
+            Err(error) if is_refused(&error) => failed.push((routine.name, error)),
+            Err(error) => return Err(error),
         }
-        let done = session.execute(&routine.statement(&db, flavour == Flavour::MariaDb));
-        done.with_context(|| match grants.as_slice() {
-            [] => format!("{} is not installed", routine.name),
-            lost => format!("{} was dropped, and with it: {}", routine.name, lost.join("; ")),
-        })?;
-        for (number, grant) in grants.iter().enumerate() {
-            let left = || grants.get(number..).unwrap_or_default().join("; ");
-            session.execute(grant).with_context(|| format!("grants are missing; run these: {}", left()))?;
-        }
-        made += 1;
     }
     report.end();
+    if made + same == 0 && !failed.is_empty() {
+        return Err(failed.remove(0).1);
+    }
+    failed.iter().for_each(|(_, error)| report.warn(&format!("{error:#}")));
+    let exit = if failed.is_empty() { Exit::Done } else { Exit::Partial };
     if report.is_json() {
+        let failed: Vec<_> = failed.iter().map(|(name, _)| name).collect();
         report.message(&json!({
             "message_type": "summary", "db": place.db, "installed": made, "up_to_date": same, "left_out": left_out,
+            "failed": failed,
         }))?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     report.note(&format!("{} installed into {db}, {same} up to date already", count(made, "routine")));
     if !left_out.is_empty() {
         report.note(&format!("left out, because this server lacks what they read: {}", left_out.join(", ")));
     }
-    Ok(Exit::Done)
+    Ok(exit)
+}
+
+/// Whether the server refused a statement, so that the next one may still succeed.
+fn is_refused(error: &anyhow::Error) -> bool {
+    let refused = |error: &server::Error| error.code().is_some() && !error.is_connection_lost();
+    error.downcast_ref::<server::Error>().is_some_and(refused)
+}
+
+fn install_one(session: &mut Session, db: &str, routine: &Routine, kind: Kind) -> anyhow::Result<()> {
+    let quoted = quote_name(db);
+    // Replacing a routine keeps its grants.
+    let replaces = kind == Kind::MariaDb;
+    let grants = if replaces { Vec::new() } else { grants(session, db, routine)? };
+    if !replaces {
+        session.execute(&format!("DROP {} IF EXISTS {quoted}.`{}`", routine.kind(), routine.name))?;
+    }
+    let done = session.execute(&routine.statement(&quoted, kind));
+    done.with_context(|| match grants.as_slice() {
+        [] => format!("{} is not installed", routine.name),
+        lost => format!("{} was dropped, and with it: {}", routine.name, lost.join("; ")),
+    })?;
+    for (number, grant) in grants.iter().enumerate() {
+        let left = || grants.get(number..).unwrap_or_default().join("; ");
+        session.execute(grant).with_context(|| format!("grants are missing; run these: {}", left()))?;
+    }
+    Ok(())
 }
 
 /// The grants on a routine as statements: MySQL can't replace a routine, and dropping it drops its grants.
@@ -269,12 +290,12 @@ fn list(arguments: &List, password: Option<String>, report: &Report) -> anyhow::
     let mut installed = None;
     if arguments.installed {
         let mut session = arguments.place.session(password)?;
-        installed = Some(present(&mut session, &arguments.place.db)?);
+        installed = Some((Kind::of(&session.about), present(&mut session, &arguments.place.db)?));
     }
     for routine in chosen {
-        let state = installed.as_ref().map(|installed| match installed.get(&key(routine)) {
+        let state = installed.as_ref().map(|(kind, installed)| match installed.get(&key(routine)) {
             None => "absent",
-            Some(comment) if *comment == routine.comment() => "up to date",
+            Some(comment) if *comment == routine.comment(*kind) => "up to date",
             Some(comment) if comment.starts_with(MARK) => "of another version",
             Some(_) => "not remora's",
         });

@@ -10,13 +10,18 @@ use server::Session;
 use status::counter::kind::Kind;
 
 use super::support::{
-    Ended, connect, of_today, on_every_server, on_products, products, remora, start, tell, until,
+    Ended, connect, of_today, on_every_server, on_one_mariadb, on_products, products, remora, start, tell,
+    until,
 };
 
 fn routines(server: &Sandbox, arguments: &[&str]) -> Ended {
+    routines_as("root", server, arguments)
+}
+
+fn routines_as(user: &str, server: &Sandbox, arguments: &[&str]) -> Ended {
     let mut command = remora(server.folder());
     let (action, rest) = arguments.split_first().unwrap();
-    command.args(["routines", action, "--no-defaults", "-u", "root", "-S"]).arg(server.socket()).args(rest);
+    command.args(["routines", action, "--no-defaults", "-u", user, "-S"]).arg(server.socket()).args(rest);
     Ended::of(&command.output().unwrap())
 }
 
@@ -395,8 +400,31 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
         assert!(
             printed.starts_with("SET SESSION sql_mode = ")
                 && printed.contains("DELIMITER //")
-                && printed.contains("CREATE PROCEDURE `m`.`report`("),
+                && printed.contains("CREATE OR REPLACE PROCEDURE `m`.`report`("),
             "{printed}"
         );
+    });
+}
+
+#[test]
+fn a_routine_that_the_server_refuses_does_not_keep_the_others_away() {
+    on_one_mariadb(|_, server| {
+        let mut session = connect(server.socket());
+        routines(server, &["install"]).exits(0);
+        session.execute("ALTER FUNCTION m.gstatus COMMENT 'remora routine 0123abcd: old'").unwrap();
+        session.execute("ALTER PROCEDURE m.sizes COMMENT 'remora routine 0123abcd: old'").unwrap();
+        // Who did not create a routine may not replace it.
+        session.execute("CREATE USER ann@localhost").unwrap();
+        session.execute("GRANT CREATE, CREATE ROUTINE, EXECUTE ON m.* TO ann@localhost").unwrap();
+        session.execute("GRANT ALTER ROUTINE ON PROCEDURE m.sizes TO ann@localhost").unwrap();
+        let as_ann = |arguments: &[&str]| routines_as("ann", server, arguments);
+        as_ann(&["install"]).exits(3).says(&[
+            "gstatus is not installed",
+            "1 routine installed",
+            "9 up to date",
+        ]);
+        let summary = as_ann(&["install", "--json"]).exits(3).out;
+        assert!(summary.contains(r#""failed":["gstatus"]"#), "{summary}");
+        as_ann(&["install", "--only", "gstatus"]).exits(10).says(&["gstatus is not installed"]);
     });
 }

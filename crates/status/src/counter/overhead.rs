@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Sub;
 
-use server::{Error, Flavour, RowSink, Session};
+use server::{Error, RowSink, Session};
 
 use super::kind::{self, Kind, Unit};
 use super::number::Number;
@@ -29,25 +29,15 @@ pub(crate) struct Place {
 }
 
 /// The places where a server may have its status, in the order in which they are tried. SHOW comes last: it
-/// adds to the global counters, partly twice, but not to those of the session, where it could be seen.
-/// (MariaDB has no `Com_` and no `Slave_` counters in performance_schema, and MySQL from 5.7 on has nothing
-/// in information_schema.)
-const PLACES: [(Option<Flavour>, Place); 3] = [
-    (
-        Some(Flavour::MySql),
-        Place {
-            all: "SELECT variable_name, variable_value FROM performance_schema.global_status",
-            session: "SELECT variable_name, variable_value FROM performance_schema.session_status",
-        },
-    ),
-    (
-        None,
-        Place {
-            all: "SELECT variable_name, variable_value FROM information_schema.global_status",
-            session: "SELECT variable_name, variable_value FROM information_schema.session_status",
-        },
-    ),
-    (None, Place { all: "SHOW GLOBAL STATUS", session: "SHOW SESSION STATUS" }),
+/// adds to the global counters, partly twice, but not to those of the session, where it could be seen. MySQL
+/// from 5.7 on has nothing in information_schema, and no counters of statements (`Com_`) in
+/// performance_schema; MariaDB has neither these nor `Slave_` there.
+const PLACES: [Place; 2] = [
+    Place {
+        all: "SELECT variable_name, variable_value FROM information_schema.global_status",
+        session: "SELECT variable_name, variable_value FROM information_schema.session_status",
+    },
+    Place { all: "SHOW GLOBAL STATUS", session: "SHOW SESSION STATUS" },
 ];
 
 /// A table of text as received.
@@ -212,12 +202,8 @@ impl MeasuredSession {
 
 /// The first place that this server has.
 fn find(session: &mut Session) -> Result<Place, Error> {
-    let flavour = session.about.flavour;
     let mut last = Err(Error::Protocol { what: "the server has no status".to_owned() });
-    for (of, place) in PLACES {
-        if of.is_some_and(|of| of != flavour) {
-            continue;
-        }
+    for place in PLACES {
         last = match stream(session, place.all) {
             Ok(answer) if answer.rows > 0 => return Ok(place),
             Ok(_) => continue,
