@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use failure::usage;
 use instance::server_folders::server_folders;
-use sandbox::{Product, Sandbox, Settings};
+use sandbox::{Sandbox, ServerChoice, Settings};
 use status::variable::{Snapshot, are_equal, deprecations, is_administrative, read_server};
 
 use crate::{program, server as private};
@@ -21,9 +21,9 @@ fn name(option: &str) -> Option<String> {
 /// A snapshot of a series from its program and a fresh server, without anything specific to this machine.
 /// With `probe` it also tries options that the program does not list, which takes half a minute.
 pub fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
-    let product: Product = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
+    let server: ServerChoice = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
     let places = server_folders()?;
-    let installation = sandbox::find(&places, product)?;
+    let installation = server.find(&places)?;
     let mut listed = program::help(installation.command(), &[])?;
     let server = Sandbox::start(&installation, &places, &Settings::default())?;
     let mut session = private::session(&server)?;

@@ -128,7 +128,7 @@ impl<'a> Cascades<'a> {
         let given = needs.options(&[])?;
         let wanted = Wanted {
             data_folder: None,
-            product: None,
+            server: None,
             options: &given,
             work: Some(work),
             needs: &needs,

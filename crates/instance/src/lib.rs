@@ -24,7 +24,7 @@ use mount::{InodeTable, Mount, Warn, WriteFolder};
 use physical::redo_copy::{self, is_copy};
 use progress::{Progress, Shared};
 use repository::Named;
-use sandbox::{Family, Installation, Product, Sandbox, Settings};
+use sandbox::{Family, Installation, Product, Sandbox, ServerChoice, Settings};
 use server::{Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
@@ -58,7 +58,7 @@ pub struct Wanted<'a> {
     /// Where in the volume the data folder is; none: it is searched for.
     pub data_folder: Option<&'a Path>,
     /// Which server; none: the one that the data folder calls for.
-    pub product: Option<Product>,
+    pub server: Option<&'a ServerChoice>,
     /// Further options for it.
     pub options: &'a [String],
     /// A folder to work in; none: the one for temporary files.
@@ -340,8 +340,9 @@ pub fn refuse_outside(data: &Path) -> Result<()> {
 /// # Errors
 /// When there are none on this machine, with the command that brings them.
 pub fn installation(disk: &dyn Disk, data: &Path, wanted: Wanted<'_>) -> Result<Installation> {
-    let product = wanted.product.map_or_else(|| product(disk, data, wanted.needs.version()), Ok)?;
-    Ok(sandbox::find(&server_folders()?, product)?)
+    let fitting = || product(disk, data, wanted.needs.version()).map(ServerChoice::Product);
+    let server = wanted.server.cloned().map_or_else(fitting, Ok)?;
+    Ok(server.find(&server_folders()?)?)
 }
 
 /// Starts a server that fits the data and that nobody else can reach.
@@ -419,10 +420,19 @@ pub fn version(disk: &dyn Disk, data: &Path) -> String {
         }
     }
     let noted = Some(note.trim_end_matches(['\n', '\0']).to_owned()).filter(|noted| !noted.is_empty());
+    let noted = noted.or_else(|| upgrade_history(disk, data));
     // Nobody has to upgrade the system's tables for a newer server, which leaves nothing to an older one.
     let newest =
         noted.into_iter().chain(binary_log::version(disk, data)).max_by_key(|version| series(version));
     newest.or_else(|| version_of_tables(disk, &data.join("mysql"))).unwrap_or_default()
+}
+
+/// The version for which MySQL 8.4 or later has made or upgraded the data.
+fn upgrade_history(disk: &dyn Disk, data: &Path) -> Option<String> {
+    let file = disk.open(&data.join("mysql_upgrade_history")).ok()?;
+    let note: serde_json::Value = serde_json::from_reader(file).ok()?;
+    let last = note["upgrade_history"].as_array()?.last()?;
+    Some(last["version"].as_str()?.to_owned())
 }
 
 /// The first two numbers of a version.
@@ -452,11 +462,11 @@ fn version_of_tables(disk: &dyn Disk, folder: &Path) -> Option<String> {
 /// The server that had the data, or else that for which they were last upgraded.
 fn product(disk: &dyn Disk, data: &Path, noted: Option<&str>) -> Result<Product> {
     let version = noted.map_or_else(|| version(disk, data), str::to_owned);
-    if disk.stat(&data.join("mysql.ibd")).is_ok() {
-        bail!("the data are of MySQL 8 or later, and there is no such server here");
-    }
     let series = series(&version);
+    // MySQL 8 and later have their dictionary in a tablespace.
+    let has_dictionary = disk.stat(&data.join("mysql.ibd")).is_ok();
     let family = match series {
+        _ if has_dictionary => Family::MySql,
         (5, _) if !version.contains("MariaDB") => Family::MySql,
         _ => Family::MariaDb,
     };
@@ -471,7 +481,10 @@ fn product(disk: &dyn Disk, data: &Path, noted: Option<&str>) -> Result<Product>
         }
     }
     Product::for_data(family, series).with_context(|| {
-        format!("the data are of {family} {version}, and there is no server here that takes them; --server chooses one")
+        format!(
+            "the data are of {family} {version}, and there is no server here that takes them; --server chooses one, or the \
+             path of a program such as mysqld"
+        )
     })
 }
 
@@ -541,5 +554,24 @@ mod tests {
         let found = |noted| product(&RealDisk, folder.path(), noted).unwrap();
         assert_eq!(found(None), Product::MariaDb1011);
         assert_eq!(found(Some("11.8.6-MariaDB-0+deb13u1-log")), Product::MariaDb118);
+    }
+
+    #[test]
+    fn data_of_mysql_say_for_which_server_they_were_upgraded() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            RealDisk.create(&folder.path().join(name)).unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        write("mysql.ibd", "");
+        let of = |old: &str, new: &str| {
+            let entries = format!(r#"{{"version":"{old}","initialize":true}},{{"version":"{new}"}}"#);
+            write("mysql_upgrade_history", &format!(r#"{{"upgrade_history":[{entries}]}}"#));
+            product(&RealDisk, folder.path(), None).map_err(|error| error.to_string())
+        };
+        assert_eq!(of("8.0.36", "8.4.3"), Ok(Product::MySql97));
+        assert_eq!(of("8.4.3", "9.7.4-2"), Ok(Product::MySql97));
+        let refused = of("5.7.44", "8.0.36").unwrap_err();
+        assert!(refused.contains("MySQL 8.0.36") && refused.contains("--server"), "{refused}");
+        assert_eq!(product(&RealDisk, folder.path(), Some("9.0.1")).unwrap(), Product::MySql97);
     }
 }

@@ -34,7 +34,7 @@ pub struct Libraries {
 /// The libraries.
 ///
 /// A member of a cluster gets no engine, because the other members would not have its rows.
-pub fn libraries(product: Product, is_member: bool) -> anyhow::Result<Libraries> {
+pub fn libraries(server: &Installation, is_member: bool) -> anyhow::Result<Libraries> {
     let places = places()?;
     let mut libraries = Libraries { found: Vec::new(), notes: Vec::new() };
     for plugin in &PLUGINS {
@@ -46,12 +46,12 @@ pub fn libraries(product: Product, is_member: bool) -> anyhow::Result<Libraries>
             libraries.notes.push("without ENGINE=QUEUE: Galera replicates InnoDB only".to_owned());
             continue;
         }
-        if !product.can(ability) {
+        if !server.can(ability) {
             let able: Vec<String> = Product::that_can(ability).map(|product| product.to_string()).collect();
             libraries.notes.push(format!("without ENGINE=QUEUE, which is there for {}", able.join(" and ")));
             continue;
         }
-        match find(plugin.library, &places.each_ref().map(|place| place.join(product.id()))) {
+        match find(plugin.library, &places.each_ref().map(|place| place.join(server.product.id()))) {
             Ok(library) => libraries.found.push(library),
             Err(error) => libraries.notes.push(format!("without ENGINE=QUEUE: {error}")),
         }
@@ -88,10 +88,15 @@ pub fn engine(installation: &Installation) -> anyhow::Result<Option<PathBuf>> {
         return Ok(None);
     }
     let places = places()?.map(|place| place.join(installation.product.id()));
-    find(ENGINE, &places).map(Some).with_context(|| {
+    let found = match installation.is_own {
+        true => Err(anyhow::anyhow!("it was built for another server")),
+        false => find(ENGINE, &places),
+    };
+    found.map(Some).with_context(|| {
         format!(
-            "there are queues (ENGINE=QUEUE), which MariaDB {} can't open without their engine; \
+            "there are queues (ENGINE=QUEUE), which {} ({}) can't open without their engine; \
              --server-option=--plugin-dir=DIR --server-option=--plugin-load-add=ha_queue takes it from elsewhere",
+            installation.title(),
             installation.version
         )
     })

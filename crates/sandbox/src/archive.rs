@@ -124,12 +124,21 @@ impl Archive {
         run(self.product, &self.folder, "apt-get", &[&["-c", &configuration], arguments].concat())
     }
 
-    /// Unpacks packages with all their dependencies into a folder.
+    /// Unpacks packages with all their dependencies into a folder, but without some of these and what only
+    /// these need.
     ///
     /// # Errors
     ///
     /// [`Error::Fetch`] when they can't be downloaded.
-    pub fn unpack_with_needs(&self, packages: &[&str], into: &Path) -> Result<(), Error> {
+    pub fn unpack_with_needs(&self, packages: &[&str], without: &[&str], into: &Path) -> Result<(), Error> {
+        // apt takes them for installed.
+        let installed = without.iter().map(|package| {
+            format!(
+                "Package: {package}\nStatus: install ok installed\nVersion: 999\nArchitecture: all\n\
+                 Multi-Arch: allowed\n\n"
+            )
+        });
+        folder::write(&self.folder.join("status"), installed.collect::<String>().as_bytes())?;
         let install = ["install", "-qq", "-y", "--no-install-recommends", "--download-only"];
         self.apt(&[&install, packages].concat())?;
         self.unpack_all(&self.folder.join("cache/archives"), into)

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use crate::error::At;
 use crate::folder::{self, Extent};
 use crate::installation::system_tables;
+use crate::table::SystemTables;
 use crate::{Error, Installation, Places};
 
 /// The version of an initialised folder's contents; older ones are not used.
@@ -18,6 +19,10 @@ const DATA: &str = "data";
 const TEMP: &str = "tmp";
 const SEAL: &str = "seal.json";
 const LOG: &str = "error.log";
+const USERS: &str = "users.sql";
+
+/// The file with a server's UUID, which no two servers may share.
+const UUID: &str = "auto.cnf";
 
 /// Makes `target` a data folder with system tables and a `root` without password who connects from this
 /// machine, and nothing else: no anonymous user, no test database.
@@ -55,20 +60,34 @@ fn initialise(installation: &Installation, kept: &Path) -> Result<Extent, Error>
         folder::create(&kept.join(part))?;
     }
     bootstrap(installation, kept)?;
+    folder::remove_file(&kept.join(DATA).join(UUID))?;
     let extent = folder::measure(&kept.join(DATA))?;
     let text = serde_json::to_vec(&extent).at("cannot write", &kept.join(SEAL))?;
     folder::write(&kept.join(SEAL), &text)?;
     Ok(extent)
 }
 
-/// Runs the server without network or users, with SQL on its standard input, as `mariadb-install-db` does.
+/// Runs the server once without network or users, as `mariadb-install-db` does.
 fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
     let log = &kept.join(LOG);
-    let sql = statements(installation)?;
+    let bootstrap = &installation.product.server().bootstrap;
+    let mut sql = Vec::new();
     let mut command = installation.command();
-    command.args(installation.options(&kept.join(DATA), &kept.join(TEMP))).arg("--bootstrap");
-    command.args(["--max-allowed-packet=8M", "--net-buffer-length=16K", "--log-warnings=0"]);
-    command.args(installation.product.server().bootstrap.options);
+    command.args(installation.options(&kept.join(DATA), &kept.join(TEMP)));
+    match bootstrap.tables {
+        SystemTables::Files(files) => {
+            sql = statements(&installation.share, files)?;
+            sql.extend(bootstrap.users.as_bytes());
+            command.args(["--bootstrap", "--max-allowed-packet=8M", "--net-buffer-length=16K"]);
+            command.arg("--log-warnings=0");
+        }
+        SystemTables::Initialize => {
+            folder::write(&kept.join(USERS), bootstrap.users.as_bytes())?;
+            command.arg("--initialize-insecure");
+            command.arg(format!("--init-file={}", kept.join(USERS).display()));
+        }
+    }
+    command.args(bootstrap.options);
     let output = folder::log_file(log)?;
     command.stdout(output.try_clone().at("cannot share", log)?).stderr(output);
     let mut server = command.stdin(Stdio::piped()).spawn().at("cannot run", &installation.daemon)?;
@@ -81,21 +100,18 @@ fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
     if status.success() {
         return Ok(());
     }
-    let Installation { product, version, .. } = installation;
-    Err(Error::Initialise { product: *product, version: version.clone(), log: folder::read_log(log, 0) })
+    let (server, version) = (installation.title(), installation.version.clone());
+    Err(Error::Initialise { server, version, log: folder::read_log(log, 0) })
 }
 
-/// The SQL. The server reads one statement per line, so a line must not contain two.
-fn statements(installation: &Installation) -> Result<Vec<u8>, Error> {
-    let share = &installation.share;
+/// The SQL that creates the tables. The server reads one statement per line, so a line must not contain two.
+fn statements(share: &Path, files: &[&str]) -> Result<Vec<u8>, Error> {
     let prefix = system_tables(share).unwrap_or("mysql");
-    let bootstrap = &installation.product.server().bootstrap;
     let mut sql = b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n".to_vec();
-    for file in bootstrap.files {
+    for file in files {
         let path: PathBuf = share.join(file.replace('*', prefix));
         sql.extend(std::fs::read(&path).at("cannot read", &path)?);
         sql.push(b'\n');
     }
-    sql.extend(bootstrap.users.as_bytes());
     Ok(sql)
 }

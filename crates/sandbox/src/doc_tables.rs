@@ -1,6 +1,6 @@
 //! What documents say about the servers: Markdown tables, generated from the table of servers.
 
-use crate::table::{Server, Source};
+use crate::table::{Server, Source, Tested};
 use crate::{Ability, Product};
 
 /// Which servers are tested, and with what.
@@ -9,7 +9,11 @@ pub fn matrix() -> String {
     let mut text =
         "| server | `remora` | URL functions | `ENGINE=QUEUE` | Galera |\n|---|---|---|---|---|\n".to_owned();
     for product in Product::ALL {
-        let tested = if product.server().each_change { "tested" } else { "tested before a release" };
+        let (tested, udf) = match product.tested() {
+            Tested::EachChange => ("tested", "tested"),
+            Tested::BeforeRelease => ("tested before a release", "tested before a release"),
+            Tested::ByName => ("some tests: not everything works yet", "tried by hand"),
+        };
         let queue = match Product::that_can(Ability::Queue).position(|able| able == product) {
             Some(0) => "tested",
             // The run says so when it can't.
@@ -17,11 +21,11 @@ pub fn matrix() -> String {
             None => "no: an engine is built against the private headers of exactly one server",
         };
         let galera = if product.can(Ability::Galera) { "tested" } else { "not run" };
-        text += &format!("| {product} | {tested} | {tested} | {queue} | {galera} |\n");
+        text += &format!("| {product} | {tested} | {udf} | {queue} | {galera} |\n");
     }
     // A server that runs nowhere has no row in the table.
-    text + "| MySQL 8 and later | never run: no package registry that we know of has it. What a server can do is asked of the \
-            server, not concluded from its version | never run | no | no |\n"
+    text + "| MySQL 5.7 to 9.6 | never run. What a server can do is asked of the server, not concluded from its version | \
+            never run | no | no |\n"
 }
 
 /// Where the servers come from.
@@ -46,7 +50,7 @@ fn origin(server: &Server) -> (String, String) {
             (format!("the jar `{artifact}:{version}`"), fetched("mvn", mb))
         }
         Source::Npm { package, mb, .. } => (format!("the npm package `{package}`"), fetched("npm", mb)),
-        Source::Debian { suite, packages, mb } => (
+        Source::Debian { suite, packages, mb, .. } => (
             format!(
                 "Debian's {suite}: `{}` and what they need, the C library included",
                 packages.join("`, `")

@@ -40,21 +40,29 @@ pub enum Error {
         /// What was given.
         name: String,
     },
+    /// The program that the user named is no server, or does not run.
+    #[error("{} is not the program of a server, such as mariadbd or mysqld: {why}", program.display())]
+    NoServer {
+        /// What was given.
+        program: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The first start of this server, which creates its system tables, failed.
-    #[error("{product} {version} could not create its system tables; it said:\n{log}")]
+    #[error("{server} {version} could not create its system tables; it said:\n{log}")]
     Initialise {
         /// The server.
-        product: Product,
+        server: String,
         /// Its exact version.
         version: String,
         /// The last lines of its output.
         log: String,
     },
     /// The server ended or did not answer while it was starting.
-    #[error("{product} in {} did not start: {why}; its error log says:\n{log}", folder.display())]
+    #[error("{server} in {} did not start: {why}; its error log says:\n{log}", folder.display())]
     Start {
         /// The server.
-        product: Product,
+        server: String,
         /// The sandbox.
         folder: PathBuf,
         /// Whether it ended, or was silent for too long.
@@ -85,10 +93,10 @@ pub enum Error {
         folder: PathBuf,
     },
     /// The server did not shut down cleanly. Its next start does crash recovery.
-    #[error("{product} in {} did not stop cleanly: {why}; its error log says:\n{log}", folder.display())]
+    #[error("{server} in {} did not stop cleanly: {why}; its error log says:\n{log}", folder.display())]
     Stop {
         /// The server.
-        product: Product,
+        server: String,
         /// The sandbox.
         folder: PathBuf,
         /// Whether it crashed, or was killed because it went on for too long.

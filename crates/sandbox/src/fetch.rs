@@ -34,15 +34,16 @@ pub fn fetch(places: &Places, product: Product, note: &mut dyn FnMut(&str)) -> R
     let (programs, _) = product.fetchers()[0];
     let mb = source.mb();
     note(&format!("{product}: {programs} downloads {mb} MB, unless it has them, and unpacks them"));
-    let base = from_source(product, source, &stage)?;
+    let base = from_source(product, source, (&stage, &target))?;
     folder::remove(&target)?;
     folder::rename(&base, &target)?;
     folder::remove(&stage)?;
     find(places, product)
 }
 
-/// Downloads and unpacks a server below `stage`. Returns where it is then.
-fn from_source(product: Product, source: &Source, stage: &Path) -> Result<PathBuf, Error> {
+/// Downloads and unpacks a server below `stage`, from where it will be moved to `target`. Returns where it is
+/// then.
+fn from_source(product: Product, source: &Source, (stage, target): (&Path, &Path)) -> Result<PathBuf, Error> {
     match source {
         Source::System { .. } => Ok(stage.to_owned()),
         // This runs in the new folder, because Maven leaves a marker where it runs and does nothing where it
@@ -64,10 +65,29 @@ fn from_source(product: Product, source: &Source, stage: &Path) -> Result<PathBu
             run(product, stage, "sh", &["-c", "tar -xzf *.tgz"])?;
             Ok(stage.join(base))
         }
-        Source::Debian { suite, packages, .. } => {
+        Source::Debian { suite, packages, without, linked, .. } => {
             let archive = Archive::open(product, &stage.join("apt"), Some(suite), &["deb"])?;
-            archive.unpack_with_needs(packages, &stage.join("root"))?;
-            Ok(stage.join("root/usr"))
+            archive.unpack_with_needs(packages, without, &stage.join("root"))?;
+            let base = stage.join("root/usr");
+            linked.iter().try_for_each(|program| link(product, &base, program, target))?;
+            Ok(base)
         }
     }
+}
+
+/// The folder of Debian's libraries and of its program loader, below `/usr`.
+const LIBRARIES: &str = "lib/x86_64-linux-gnu";
+const LOADER: &str = "ld-linux-x86-64.so.2";
+
+/// Makes a program find its own loader and libraries, so that it runs by itself and its process has its name.
+/// `target` is where it will be.
+fn link(product: Product, base: &Path, program: &str, target: &Path) -> Result<(), Error> {
+    let (here, there) = (base.join(LIBRARIES), target.join(LIBRARIES).join(LOADER));
+    let text = |path: &Path| path.display().to_string();
+    // ICU looks for its data where RPATH says, and not where RUNPATH does.
+    let rpath = format!("$ORIGIN/../{LIBRARIES}");
+    let change = ["--set-interpreter", &text(&there), "--force-rpath", "--set-rpath", &rpath, program];
+    let patchelf = ["--library-path", &text(&here), "bin/patchelf"];
+    run(product, base, &text(&here.join(LOADER)), &[&patchelf[..], &change].concat())?;
+    Ok(())
 }

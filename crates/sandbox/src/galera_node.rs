@@ -82,7 +82,7 @@ impl GaleraNode {
         let missing = |why: String, command: &str| {
             Err(Error::Missing { product: installation.product, why, command: command.to_owned() })
         };
-        if !installation.product.can(crate::Ability::Galera) {
+        if !installation.can(crate::Ability::Galera) {
             let able: Vec<&str> =
                 crate::Product::that_can(crate::Ability::Galera).map(crate::Product::id).collect();
             let why = "it is not made a Galera cluster here".to_owned();

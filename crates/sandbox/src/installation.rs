@@ -6,9 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::At;
-use crate::table::Source;
-use crate::{Error, Product};
+use crate::table::{Ability, Family, Source, SystemTables};
+use crate::{Error, Product, ServerChoice};
 
 /// Folders that the caller has chosen; this crate does not read the environment for them.
 #[derive(Clone, Debug)]
@@ -52,8 +51,11 @@ impl Places {
 /// A server's programs, ready to run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Installation {
-    /// What it is.
+    /// What it is; for the user's own program the product that is most like it.
     pub product: Product,
+    /// Whether the user named the program.
+    #[serde(default)]
+    pub is_own: bool,
     /// The exact version from the program itself, such as `10.11.6-MariaDB-0+deb12u1`.
     pub version: String,
     /// `mariadbd` or `mysqld`.
@@ -77,6 +79,16 @@ pub struct Installation {
 ///
 /// [`Error::Missing`] with the command that installs or fetches it.
 pub fn find(places: &Places, product: Product) -> Result<Installation, Error> {
+    let found = locate(places, product)?;
+    let version = ask_version(&found.daemon, found.command()).map_err(|why| missing(product, why))?;
+    if !product.has(&version) {
+        return Err(missing(product, format!("{} is version {version}", found.daemon.display())));
+    }
+    Ok(Installation { version, ..found })
+}
+
+/// The same, without running it: its version is empty.
+pub(crate) fn locate(places: &Places, product: Product) -> Result<Installation, Error> {
     let files = &product.server().files;
     let (base, daemon) = match product.server().source {
         Source::System { .. } => {
@@ -96,11 +108,12 @@ pub fn find(places: &Places, product: Product) -> Result<Installation, Error> {
         return Err(missing(product, format!("no {}", daemon.display())));
     }
     let shares = files.shares.iter().map(|name| base.join(name));
-    let share = shares.into_iter().find(|share| system_tables(share).is_some()).ok_or_else(|| {
-        missing(product, format!("no SQL files for system tables in {}/{}", base.display(), files.shares[0]))
+    let share = shares.into_iter().find(|share| is_share(product, share)).ok_or_else(|| {
+        missing(product, format!("no files for system tables in {}/{}", base.display(), files.shares[0]))
     })?;
-    examine(Installation {
+    Ok(Installation {
         product,
+        is_own: false,
         version: String::new(),
         daemon,
         share,
@@ -121,21 +134,25 @@ pub fn client() -> Option<PathBuf> {
     which("mariadb").or_else(|| which("mysql"))
 }
 
-/// Asks the program for its version.
-fn examine(found: Installation) -> Result<Installation, Error> {
-    let Installation { product, daemon, .. } = &found;
-    let mut command = found.command();
-    command.args(["--no-defaults", "--version"]).stdin(Stdio::null());
-    let output = command.output().at("cannot run", daemon)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    match read_version(&text) {
-        Some(version) if product.has(version) => Ok(Installation { version: version.to_owned(), ..found }),
-        Some(version) => Err(missing(*product, format!("{} is version {version}", daemon.display()))),
-        None => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(missing(*product, format!("{} does not run: {}", daemon.display(), said.trim())))
-        }
-    }
+/// Asks a program for its version; the error says why there is none.
+pub(crate) fn ask_version(program: &Path, mut command: Command) -> Result<String, String> {
+    let output = command.args(["--no-defaults", "--version"]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{} can't be run: {error}", program.display()))?;
+    read_version(&String::from_utf8_lossy(&output.stdout)).map(str::to_owned).ok_or_else(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        format!("{} does not tell its version: {}", program.display(), said.trim())
+    })
+}
+
+/// The family that states such a version.
+pub(crate) fn family(version: &str) -> Family {
+    if version.contains("MariaDB") { Family::MariaDb } else { Family::MySql }
+}
+
+/// The first two numbers of a version.
+pub(crate) fn series(version: &str) -> (u16, u16) {
+    let mut numbers = version.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// The word after `Ver` in `mariadbd  Ver 10.11.6-MariaDB for debian-linux-gnu on x86_64 (Debian 12)`.
@@ -143,6 +160,14 @@ fn read_version(text: &str) -> Option<&str> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "Ver")?;
     words.next()
+}
+
+/// Whether a folder has what a server needs to begin.
+pub(crate) fn is_share(product: Product, share: &Path) -> bool {
+    match product.server().bootstrap.tables {
+        SystemTables::Files(_) => system_tables(share).is_some(),
+        SystemTables::Initialize => share.join("charsets/Index.xml").is_file(),
+    }
 }
 
 /// The file with which the creation of the system tables begins; MariaDB 10.11 and MySQL call it
@@ -173,6 +198,33 @@ fn missing(product: Product, why: String) -> Error {
 }
 
 impl Installation {
+    /// What it is, such as `MySQL 9.7`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.is_own {
+            true => {
+                let (major, minor) = series(&self.version);
+                format!("{} {major}.{minor}", self.product.family())
+            }
+            false => self.product.to_string(),
+        }
+    }
+
+    /// How to choose it again.
+    #[must_use]
+    pub fn choice(&self) -> ServerChoice {
+        match self.is_own {
+            true => ServerChoice::Program(self.daemon.clone()),
+            false => ServerChoice::Product(self.product),
+        }
+    }
+
+    /// Whether it has this ability here.
+    #[must_use]
+    pub fn can(&self, ability: Ability) -> bool {
+        !self.is_own && self.product.can(ability)
+    }
+
     /// The program, and what must come before its own arguments.
     pub(crate) fn line(&self) -> Vec<OsString> {
         let loaded = self.loader.iter().zip(&self.libraries).flat_map(|(loader, libraries)| {
@@ -212,8 +264,8 @@ impl Installation {
             path("--character-sets-dir", &self.share.join("charsets")),
             path("--plugin-dir", &self.plugin_dir),
         ];
-        options.extend(self.product.server().options.iter().map(ToString::to_string));
         options.extend(COMMON.map(str::to_owned));
+        options.extend(self.product.server().options.iter().map(ToString::to_string));
         if rustix::process::geteuid().is_root() {
             options.push("--user=root".to_owned());
         }

@@ -17,6 +17,7 @@
 //! ready when it sends its greeting packet over the socket.
 
 mod archive;
+mod choice;
 mod client;
 mod cluster;
 mod data_template;
@@ -28,6 +29,7 @@ mod galera_node;
 mod greeting;
 mod installation;
 mod list;
+mod own_program;
 mod plugin;
 mod process;
 mod product;
@@ -39,6 +41,7 @@ mod table;
 mod test_servers;
 
 pub use archive::Archive;
+pub use choice::ServerChoice;
 pub use cluster::start_cluster;
 pub use doc_tables::{matrix, sources};
 pub use error::Error;
@@ -49,4 +52,4 @@ pub use product::{Product, UnknownProduct};
 pub use server::Sandbox;
 pub use settings::Settings;
 pub use table::{Ability, Family};
-pub use test_servers::{galera_test_server, of_today, skipped, test_servers};
+pub use test_servers::{galera_test_server, named_test_server, of_today, skipped, test_servers};

@@ -6,15 +6,16 @@ use std::time::UNIX_EPOCH;
 use serde::Serialize;
 
 use crate::state::State;
-use crate::{Error, Places, Product, Sandbox, sandbox_folder};
+use crate::{Error, Places, Sandbox, ServerChoice, sandbox_folder};
 
 /// A named sandbox, as returned by [`list`].
 #[derive(Clone, Debug, Serialize)]
 pub struct SandboxInfo {
     /// The name it was started under.
     pub name: String,
-    /// Its server.
-    pub product: Product,
+    /// Its server, as it can be chosen again.
+    #[serde(rename = "product")]
+    pub server: ServerChoice,
     /// The exact version of its server.
     pub version: String,
     /// Its folder; [`crate::Sandbox::open`] takes it.
@@ -58,7 +59,7 @@ pub fn list(places: &Places) -> Vec<SandboxInfo> {
             let started = State::started(&folder).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             Some(SandboxInfo {
                 name: entry.file_name().into_string().ok()?,
-                product: state.installation.product,
+                server: state.installation.choice(),
                 version: state.installation.version,
                 folder,
                 socket: state.socket,

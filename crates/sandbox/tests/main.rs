@@ -11,6 +11,10 @@ mod cluster;
 mod folder;
 #[path = "main/life.rs"]
 mod life;
+#[path = "main/mysql97.rs"]
+mod mysql97;
+#[path = "main/own_program.rs"]
+mod own_program;
 #[path = "main/parent.rs"]
 mod parent;
 

@@ -105,9 +105,9 @@ pub(crate) struct Arguments {
     data_folder: Option<PathBuf>,
 
     /// Which server of this machine recovers a backup that was not of a stopped server, named as in 'sandbox
-    /// start' [default: the one that the data folder calls for]
-    #[arg(long, value_name = "NAME")]
-    server: Option<sandbox::Product>,
+    /// start', or the path of its program [default: the one that the data folder calls for]
+    #[arg(long, value_name = "NAME|PATH")]
+    server: Option<sandbox::ServerChoice>,
 
     /// An option for that server, such as --innodb-data-file-path=ibdata1:1G;ibdata2:1G:autoextend
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]

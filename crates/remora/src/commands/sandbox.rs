@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use instance::plugins;
 use instance::server_folders::server_folders;
 use progress::Progress;
-use sandbox::{Places, Product, Sandbox, SandboxInfo, Settings};
+use sandbox::{Places, Product, Sandbox, SandboxInfo, ServerChoice, Settings};
 use serde_json::json;
 use signal_hook::iterator::Signals;
 
@@ -20,6 +20,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora sandbox start                    a MariaDB 10.11 called 'default', reached by its socket
   remora sandbox shell -- -e 'SELECT 1'   the SQL client on it
   remora sandbox start old --server mysql-5.6 --port 0 --option --max-allowed-packet=64M
+  remora sandbox start mine --server /opt/mysql/bin/mysqld
   remora sandbox start urls --plugins     with url_pack() and its companions
   remora sandbox start many --galera      a cluster: many-1, many-2 and many-3
   remora sandbox list                     which there are, and which run
@@ -50,8 +51,8 @@ pub(crate) struct Start {
     #[arg(default_value = "default")]
     name: String,
 
-    #[arg(long, value_name = "SERVER", help = server_help())]
-    server: Option<Product>,
+    #[arg(long, value_name = "SERVER|PATH", help = server_help())]
+    server: Option<ServerChoice>,
 
     /// Keep it in this folder instead of the cache
     #[arg(long, value_name = "FOLDER")]
@@ -122,7 +123,11 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
 }
 
 fn server_help() -> String {
-    format!("{} [default: what the sandbox was before, else {}]", Product::ids(), Product::ALL[0].id())
+    format!(
+        "{}, or the path of your own mariadbd or mysqld [default: what the sandbox was before, else {}]",
+        Product::ids(),
+        Product::ALL[0].id()
+    )
 }
 
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
@@ -131,14 +136,17 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let members = known.iter().filter(|listed| listed.cluster.as_ref() == Some(&start.name));
     let size = members.clone().count().max(usize::from(start.galera.unwrap_or(0)));
     let before = before.or(members.clone().next());
-    let server = start.server.or(before.map(|before| before.product)).unwrap_or(Product::ALL[0]);
-    let installation = match sandbox::find(places, server) {
-        Err(sandbox::Error::Missing { .. }) => sandbox::fetch(places, server, &mut |line| report.note(line))?,
-        found => found?,
+    let chosen = start.server.or(before.map(|before| before.server.clone()));
+    let server = chosen.unwrap_or(ServerChoice::Product(Product::ALL[0]));
+    let installation = match (server.find(places), server) {
+        (Err(sandbox::Error::Missing { .. }), ServerChoice::Product(product)) => {
+            sandbox::fetch(places, product, &mut |line| report.note(line))?
+        }
+        (found, _) => found?,
     };
     let mut libraries = Vec::new();
     if start.plugins {
-        let plugins = plugins::libraries(server, size > 0)?;
+        let plugins = plugins::libraries(&installation, size > 0)?;
         plugins.notes.iter().for_each(|note| report.note(note));
         libraries = plugins.found;
     }
@@ -193,15 +201,15 @@ fn with_dashes(option: &str) -> String {
 
 /// Reports how to reach a server that was started.
 fn tell(name: &str, sandbox: &Sandbox, options: &[String], report: &Report) -> anyhow::Result<()> {
-    let (server, version) = (sandbox.product(), &sandbox.installation().version);
+    let (server, version) = (sandbox.installation(), &sandbox.installation().version);
     if report.is_json() {
         report.message(&json!({
-            "message_type": "sandbox", "name": name, "server": server.id(), "version": version,
+            "message_type": "sandbox", "name": name, "server": server.choice(), "version": version,
             "folder": sandbox.folder(), "socket": sandbox.socket(), "port": sandbox.port(), "pid": sandbox.pid(),
         }))?;
         return Ok(());
     }
-    report.data(&format!("{server} ({version}) is running"))?;
+    report.data(&format!("{} ({version}) is running", server.title()))?;
     if !options.is_empty() {
         report.data(&format!("  with {}", options.join(" ")))?;
     }

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "EXAMPLES
 /// A and B are each one of: a series that ships with remora (10.11, 11.4, 11.8, mysql-5.6), a server
 /// (mysql://user@host:port, unix:///path, or the word 'server' for the one that the options say), an option
 /// file, a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or a fresh server
-/// (sandbox:SERIES).
+/// (sandbox:SERIES, or sandbox:PATH with the path of a mariadbd or mysqld).
 ///
 /// Values are compared by what they mean: 1 is ON, 64M is 67108864. Names, paths, ports and what a server
 /// computed from its machine are left out and counted; --all shows them.

@@ -70,10 +70,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", requires = "boot")]
     data_folder: Option<PathBuf>,
 
-    /// Which server of this machine to start, named as in 'sandbox start' [default: the one that the data
-    /// folder calls for]
-    #[arg(long, value_name = "NAME")]
-    server: Option<sandbox::Product>,
+    /// Which server of this machine to start, named as in 'sandbox start', or the path of its program
+    /// [default: the one that the data folder calls for]
+    #[arg(long, value_name = "NAME|PATH")]
+    server: Option<sandbox::ServerChoice>,
 
     /// A folder with room for what the volume holds [default: the one for temporary files]
     #[arg(long, value_name = "FOLDER")]

@@ -140,7 +140,7 @@ impl Run<'_> {
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
         let wanted = Wanted {
             data_folder: None,
-            product: None,
+            server: None,
             options: &[],
             work: None,
             needs: &NOTHING,

@@ -127,7 +127,10 @@ fn private(family: Family, series: (u16, u16)) -> Option<(String, Option<String>
         Err(error) => return Some((error.to_string(), None)),
     };
     let Some(product) = Product::for_data(family, series) else {
-        return Some(("remora knows none that takes data of this version".to_owned(), None));
+        return Some((
+            "remora knows none that takes data of this version; --server PATH names your own".to_owned(),
+            None,
+        ));
     };
     match sandbox::find(&places, product) {
         Ok(_) => None,

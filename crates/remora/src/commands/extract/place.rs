@@ -59,7 +59,7 @@ impl Arguments {
     fn wanted(&self) -> Wanted<'_> {
         Wanted {
             data_folder: self.data_folder.as_deref(),
-            product: self.server,
+            server: self.server.as_ref(),
             options: &self.server_option,
             work: self.work.as_deref(),
             needs: &NOTHING,
@@ -204,9 +204,12 @@ impl Place {
         // Before what may take hours.
         let installation = instance::installation(&*self.disk, &data, wanted)?;
         // Its files could not be judged even then.
-        ensure!(installation.product.family() == Family::MariaDb, "its data are of {}", installation.product);
-        report
-            .note(&format!("{}; a private {} recovers a copy of it first", doubt.what, installation.product));
+        ensure!(installation.product.family() == Family::MariaDb, "its data are of {}", installation.title());
+        report.note(&format!(
+            "{}; a private {} recovers a copy of it first",
+            doubt.what,
+            installation.title()
+        ));
         if arguments.deleted {
             report.warn("such a server also purges deleted rows; with --force the backup is read as it is");
         }

@@ -187,7 +187,7 @@ fn dump_from(
     let options: Vec<String> = instance::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
     let wanted = Wanted {
         data_folder: None,
-        product: own.server,
+        server: own.server.as_ref(),
         options: &options,
         work: None,
         needs,

@@ -55,10 +55,10 @@ pub(super) struct Moment {
     #[arg(long, help_heading = HEADING)]
     pub(super) plan: bool,
 
-    /// Which server of this machine replays, or reads for --tables, named as in 'sandbox start' [default: the
-    /// one that the data folder calls for]
-    #[arg(long, value_name = "NAME")]
-    pub(super) server: Option<sandbox::Product>,
+    /// Which server of this machine replays, or reads for --tables, named as in 'sandbox start', or the path
+    /// of its program [default: the one that the data folder calls for]
+    #[arg(long, value_name = "NAME|PATH")]
+    pub(super) server: Option<sandbox::ServerChoice>,
 
     /// An option for that server, such as --lower-case-table-names=1
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
@@ -153,7 +153,7 @@ fn whole(
     let options = needs.options(&own.server_option)?;
     let wanted = Wanted {
         data_folder: None,
-        product: own.server,
+        server: own.server.as_ref(),
         options: &options,
         work: Some(work),
         needs: &needs,

@@ -9,7 +9,7 @@ use dryrun::server::{Proof, by_program, by_server};
 use humanize::text;
 use instance::server_folders::server_folders;
 use progress::Progress;
-use sandbox::{Installation, Product};
+use sandbox::{Installation, ServerChoice};
 use serde_json::json;
 use server::OptionLine;
 use status::variable::Snapshot;
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         snapshot.add_groups(suffix);
     }
     let lines = side::read_lines(&arguments.file)?;
-    let installation = installation(&snapshot);
+    let installation = installation(&arguments.server_for, &snapshot);
     let unknown = unknown_plugins(arguments, &mut snapshot, installation.as_ref().ok(), &lines)?;
     let mut checked = check_with(&snapshot, &lines, &unknown);
     let mut by = if snapshot.knows_values() { By::Rules } else { By::None };
@@ -123,14 +123,12 @@ fn unknown_plugins(
     }
 }
 
-/// The server of that series on this machine, or why there is none.
-fn installation(snapshot: &Snapshot) -> Result<Installation, String> {
-    let product: Product = snapshot
-        .series()
-        .parse()
-        .map_err(|_| format!("remora has no private server of {}", snapshot.series()))?;
+/// The server that the user names, or else the one of that series on this machine, or why there is none.
+fn installation(server_for: &str, snapshot: &Snapshot) -> Result<Installation, String> {
     let places = server_folders().map_err(|error| error.to_string())?;
-    sandbox::find(&places, product).map_err(|error| error.to_string())
+    let name = server_for.strip_prefix("sandbox:").unwrap_or(snapshot.series());
+    let server: ServerChoice = name.parse().map_err(|_| format!("remora has no private server of {name}"))?;
+    server.find(&places).map_err(|error| error.to_string())
 }
 
 /// What judged the values.

@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let wanted = Wanted {
         data_folder: arguments.data_folder.as_deref(),
-        product: arguments.server,
+        server: arguments.server.as_ref(),
         options: &arguments.server_option,
         work: arguments.work.as_deref(),
         needs: &NOTHING,

@@ -114,7 +114,7 @@ impl Proof<'_> {
         let past = Recovery::find((self.named, Some(before.number)), &goal, None, &self.report.shared())?;
         let wanted = Wanted {
             data_folder: None,
-            product: self.arguments.server,
+            server: self.arguments.server.as_ref(),
             options: &[],
             work: self.arguments.work.as_deref(),
             needs: &NOTHING,
