@@ -4,7 +4,7 @@ mod count;
 mod memory;
 mod program;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use sandbox::{Ability, Product};
@@ -26,6 +26,9 @@ const EVERYWHERE: &str = "REMORA_TEST_EVERYWHERE";
 
 /// Names a file into which tests write what they skip, a line each: `NAME: why`.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
+
+/// Names a file into which sandboxes write how long each start of a server took: milliseconds, a line each.
+const STARTS: &str = "REMORA_TEST_STARTS";
 
 /// Names the server for the engine's tests.
 const QUEUE_SERVER: &str = "REMORA_QUEUE_SERVER";
@@ -73,8 +76,9 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
     }
     // Its tests load it into a server.
     plugin::build_all()?;
-    let skips = target().join("test-skips");
-    std::fs::write(&skips, "")?;
+    let notes = Notes { skips: target().join("test-skips"), starts: target().join("test-starts") };
+    std::fs::write(&notes.skips, "")?;
+    std::fs::write(&notes.starts, "")?;
     let places = places()?;
     let found = |product: &Product| sandbox::find(&places, *product).ok();
     let mut left_out = Vec::new();
@@ -101,13 +105,27 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for program in &mut programs {
-        prepare(program, servers, &skips, memory.is_some(), cores);
+        prepare(program, servers, &notes, memory.is_some(), cores);
     }
     let mut counts = program::run(programs, cores)?;
     println!("servers covered: {}", covered(servers));
+    println!("{}", starts(&std::fs::read_to_string(&notes.starts)?));
     counts.skips.extend(left_out);
-    counts.skips.extend(std::fs::read_to_string(&skips)?.lines().map(count::skip));
+    counts.skips.extend(std::fs::read_to_string(&notes.skips)?.lines().map(count::skip));
     Ok(counts)
+}
+
+/// Files into which tests write what their runner can't tell.
+struct Notes {
+    skips: PathBuf,
+    starts: PathBuf,
+}
+
+/// How many servers were started, and how long all of it took, of lines with milliseconds.
+fn starts(lines: &str) -> String {
+    let times: Vec<u64> = lines.lines().filter_map(|line| line.parse().ok()).collect();
+    let seconds = times.iter().sum::<u64>() / 1000;
+    format!("{} servers were started, which took {seconds} s together", times.len())
 }
 
 /// The tests that cargo chooses by these arguments.
@@ -134,9 +152,9 @@ fn ids(servers: Servers) -> Option<String> {
     std::env::var(SERVERS).ok().or(own)
 }
 
-fn prepare(program: &mut Program, servers: Servers, skips: &Path, in_memory: bool, cores: usize) {
+fn prepare(program: &mut Program, servers: Servers, notes: &Notes, in_memory: bool, cores: usize) {
     let command = &mut program.command;
-    command.env(SKIPS, skips);
+    command.env(SKIPS, &notes.skips).env(STARTS, &notes.starts);
     // The runner tells the time of each test only if it takes itself for one of an unstable compiler.
     if program.takes_options {
         command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);

@@ -9,6 +9,7 @@ mod keep;
 mod keys;
 mod log_request;
 mod loss;
+mod overview;
 mod password;
 mod report;
 mod retain;
@@ -28,11 +29,17 @@ fn main() -> ExitCode {
         Ok(line) => line,
         Err(error) => return fail(&Report::plain(), &error),
     };
+    if line.arguments.len() == 1 {
+        return match Report::plain().data(overview::TASKS.trim_end()) {
+            Ok(()) => ExitCode::from(Exit::Done.code()),
+            Err(error) => fail(&Report::plain(), &error.into()),
+        };
+    }
     // Many people look for help there.
     let short_h = line.arguments.iter().any(|argument| argument == "-h");
     let typed = line.arguments.iter().skip(1).filter_map(|word| word.to_str());
     let typed = typed.map(str::to_owned).find(|word| !word.starts_with('-'));
-    let command = command_line::with_exit_status(Cli::command());
+    let command = overview::with_groups(command_line::with_exit_status(Cli::command()));
     let cli =
         match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
             Ok(cli) => cli,

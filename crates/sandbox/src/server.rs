@@ -12,7 +12,9 @@ use crate::galera_node::GaleraNode;
 use crate::greeting::is_greeted;
 use crate::process::{Launch, Process, STOP_WAIT};
 use crate::state::{self, State};
-use crate::{Error, Installation, Places, Product, Settings, data_template, folder, plugin, sandbox_folder};
+use crate::{
+    Error, Installation, Places, Product, Settings, data_template, folder, plugin, sandbox_folder, test_servers,
+};
 
 /// How long a server that starts may neither answer nor write to its log. Recovery from a crash may take
 /// hours, but says how far it is every 15 seconds.
@@ -290,6 +292,7 @@ impl Sandbox {
     }
 
     fn launch_once(&mut self) -> Result<(), Error> {
+        let begin = Instant::now();
         self.choose_socket()?;
         folder::remove_file(&self.state.socket)?;
         let log = self.error_log();
@@ -328,6 +331,7 @@ impl Sandbox {
                 return Err(failed("it neither answered nor wrote to its log for three minutes"));
             }
         }
+        test_servers::started(begin.elapsed());
         self.state.pid = process.pid();
         self.process = Some(process);
         if !self.tied {

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::galera_node::GaleraNode;
 use crate::{Ability, Error, Installation, Places, Product, find};
 
 /// The file in which skipped tests are recorded.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
+/// The file in which starts of servers are recorded, a line with milliseconds for each.
+const STARTS: &str = "REMORA_TEST_STARTS";
 /// If this is set, every server must be installed.
 const ALL: &str = "REMORA_TEST_ALL_SERVERS";
 /// Seconds of a day.
@@ -116,6 +118,14 @@ pub fn skipped(test: &str, why: &str, environment: impl Fn(&str) -> Option<OsStr
     });
     // If this can't be reported anywhere, the test must not look as if it had run.
     assert!(told.is_ok() && noted.is_none_or(|noted| noted.is_ok()), "{line}");
+}
+
+/// Records how long a server took to start, in the file that `REMORA_TEST_STARTS` names.
+pub(crate) fn started(took: Duration) {
+    let Some(file) = std::env::var_os(STARTS) else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    // Only a sum is lost.
+    drop(file.and_then(|mut file| file.write_all(format!("{}\n", took.as_millis()).as_bytes())));
 }
 
 #[cfg(test)]
