@@ -1,5 +1,4 @@
-//! Copies of files that a running server may be changing: what is left of deleted rows is gone within
-//! seconds.
+//! Copies of files that a running server may be changing: it purges deleted rows within seconds.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,14 +15,14 @@ use crate::report::Report;
 const SPARE: u64 = 256 << 20;
 
 /// Where the copy of each file is. They are removed when this is dropped.
-pub(super) struct Kept {
+pub(super) struct FileCopies {
     copies: BTreeMap<PathBuf, PathBuf>,
     _work: TempDir,
 }
 
-impl Kept {
+impl FileCopies {
     /// Copies the files of tables.
-    pub(super) fn of(tables: &[&TableFiles], wanted: Wanted<'_>, report: &Report) -> Result<Kept> {
+    pub(super) fn of(tables: &[&TableFiles], wanted: Wanted<'_>, report: &Report) -> Result<FileCopies> {
         let work = wanted.work_folder()?;
         let mut copies = BTreeMap::new();
         let mut bytes = 0;
@@ -47,7 +46,7 @@ impl Kept {
             "{} copied first, so that the server can't purge deleted rows while they are read",
             size(bytes)
         ));
-        Ok(Kept { copies, _work: work })
+        Ok(FileCopies { copies, _work: work })
     }
 
     /// The copy of a file, or the file itself if there is none.

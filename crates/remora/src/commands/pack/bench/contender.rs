@@ -101,7 +101,7 @@ const TOOLS: [Tool; 13] = [
     },
 ];
 
-/// Whether a name begins with this. A level is meant as a whole: `zstd:1` is not `zstd:19`.
+/// Whether a name begins with this. A level must be equal: `zstd:1` is not `zstd:19`.
 fn begins(name: &str, with: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit();
     name.strip_prefix(with).is_some_and(|rest| !(with.ends_with(is_digit) && rest.starts_with(is_digit)))

@@ -3,30 +3,30 @@
 use clap::Args;
 use rows::{DateOrder, Encoding, Lenient, LineEnd};
 
-use super::word::{self, Delimiter, Maybe};
+use super::option_value::{self, Delimiter, Maybe};
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Form of the files")]
-pub(super) struct FormArgs {
+#[command(next_help_heading = "Format of the files")]
+pub(super) struct FileFormatArgs {
     /// What kind of records: csv for all delimited text, or json for an object on each line
-    #[arg(long, value_name = "KIND", value_parser = word::format)]
+    #[arg(long, value_name = "KIND", value_parser = option_value::format)]
     pub(super) format: Option<bool>,
 
     /// What separates fields: one or more characters, or tab, comma, semicolon, pipe, space, or blanks for
     /// runs of spaces and tabs
-    #[arg(long, value_name = "TEXT", value_parser = word::delimiter)]
+    #[arg(long, value_name = "TEXT", value_parser = option_value::delimiter)]
     pub(super) delimiter: Option<Delimiter>,
 
     /// What encloses fields: a character, or none
-    #[arg(long, value_name = "CHAR", value_parser = word::byte_or_none)]
+    #[arg(long, value_name = "CHAR", value_parser = option_value::byte_or_none)]
     pub(super) quote: Option<Maybe>,
 
-    /// What takes the special meaning from a character: a character (LOAD DATA's is \), or none
-    #[arg(long, value_name = "CHAR", value_parser = word::byte_or_none)]
+    /// The escape character (that of LOAD DATA is \), or none
+    #[arg(long, value_name = "CHAR", value_parser = option_value::byte_or_none)]
     pub(super) escape: Option<Maybe>,
 
     /// What ends a line: lf, crlf, cr, or any for a mix of the first two
-    #[arg(long, value_name = "KIND", value_parser = word::line_end)]
+    #[arg(long, value_name = "KIND", value_parser = option_value::line_end)]
     pub(super) line_end: Option<LineEnd>,
 
     /// The first line names the columns
@@ -37,8 +37,8 @@ pub(super) struct FormArgs {
     #[arg(long)]
     pub(super) no_header: bool,
 
-    /// What becomes of a line further on that repeats the header: skip or row [default: the import ends]
-    #[arg(long, value_name = "WHAT", value_parser = word::repeated_header)]
+    /// What to do with a later line that repeats the header: skip or row [default: the import ends]
+    #[arg(long, value_name = "WHAT", value_parser = option_value::repeated_header)]
     pub(super) repeated_header: Option<bool>,
 
     /// utf-8, utf-16le, latin1, shift_jis, gbk, windows-1251, iso-8859-2, ..., or binary for bytes as they
@@ -56,10 +56,10 @@ pub(super) struct FormArgs {
 
     /// What comes first in dates such as 1/2/1999: dmy or mdy [default: what all values of the column agree
     /// on]
-    #[arg(long, value_name = "ORDER", value_parser = word::date_order)]
+    #[arg(long, value_name = "ORDER", value_parser = option_value::date_order)]
     pub(super) date_order: Option<DateOrder>,
 
-    /// Numbers have a decimal comma, also where it might stand between thousands (1,234)
+    /// Numbers have a decimal comma, even where it might separate thousands (1,234)
     #[arg(long)]
     pub(super) decimal_comma: bool,
 
@@ -68,7 +68,7 @@ pub(super) struct FormArgs {
     pub(super) skip_lines: Option<u64>,
 
     /// Lines that begin with this character are comments, and left out
-    #[arg(long, value_name = "CHAR", value_parser = word::byte)]
+    #[arg(long, value_name = "CHAR", value_parser = option_value::byte)]
     pub(super) comment: Option<u8>,
 
     /// Leave out spaces and tabs around fields that are not in quotes
@@ -79,7 +79,7 @@ pub(super) struct FormArgs {
     #[arg(long)]
     pub(super) pad: bool,
 
-    /// Keys of JSON lines to read, in this order; others are left out [default: all there are]
+    /// Keys of JSON lines to read, in this order; others are left out [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) fields: Option<Vec<String>>,
 
@@ -88,7 +88,7 @@ pub(super) struct FormArgs {
     pub(super) member: Option<String>,
 }
 
-impl FormArgs {
+impl FileFormatArgs {
     pub(super) fn lenient(&self) -> Lenient {
         Lenient {
             delimiter: match &self.delimiter {
