@@ -1,4 +1,4 @@
-//! The server is killed again and again while a table is altered under relays and takers: nothing is lost,
+//! The server is killed again and again while a table is altered under relays and consumers: nothing is lost,
 //! and nothing comes twice.
 
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ struct Load<'server> {
 }
 
 #[test]
-fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
+fn kill_9_within_an_alter_loses_and_duplicates_nothing() {
     let kills = i64::try_from(kills(4)).unwrap();
     let mut server = Server::start();
     let mut client = server.connect("c");
@@ -98,7 +98,7 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
             let killed = Command::new("kill").args(["-9", &server.0.pid().to_string()]).status();
             assert!(killed.unwrap().success());
         });
-        assert!(!stood_still, "kill {kill}: nothing went on");
+        assert!(!stood_still, "kill {kill}: nothing was done");
         server.0.kill().unwrap();
         server.0.restart().unwrap();
         let mut client = server.connect("c");

@@ -1,4 +1,4 @@
-//! Rows that are left out because another one with their key came before.
+//! Deduplication: rows are left out because another one with their key was published before.
 
 use crate::server::Server;
 use crate::transaction::restarted;

@@ -1,4 +1,4 @@
-//! No row is ended that nobody has seen.
+//! Rows that a statement took but did not return are not ended.
 
 use mysql::prelude::Queryable;
 
@@ -14,7 +14,7 @@ fn queues(server: &Server, name: &str) -> Client {
 }
 
 #[test]
-fn rows_that_nobody_sees_are_not_ended() {
+fn rows_that_are_not_returned_are_not_ended() {
     let server = Server::start();
     twice(&server, "twice");
     in_functions(&server, "in_functions");

@@ -145,8 +145,8 @@ fn an_outbox_tells_of_each_order_once() {
 }
 
 #[test]
-fn a_schedule_goes_on_though_schedulers_are_killed() {
-    let Some(server) = start("a_schedule_goes_on_though_schedulers_are_killed") else { return };
+fn a_schedule_continues_though_schedulers_are_killed() {
+    let Some(server) = start("a_schedule_continues_though_schedulers_are_killed") else { return };
     let mut client = server.connect("shop");
     done(python(&server, "scheduler.py", &["add", "often", "50"]));
     done(python(&server, "scheduler.py", &["add", "seldom", "600000"]));

@@ -1,4 +1,4 @@
-//! Rows of the same key, which are given one after the other.
+//! Message groups: rows of the same key are given in order and one at a time.
 
 use crate::server::Server;
 use crate::transaction::restarted;

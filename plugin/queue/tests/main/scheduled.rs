@@ -1,4 +1,4 @@
-//! Rows that say from when on they may be given.
+//! Delayed rows, which say from when on they may be given.
 
 use crate::server::{Client, Server};
 

@@ -1,4 +1,4 @@
-//! Policies: tries, waiting between them, and the queue for rows that have none left.
+//! Tries of a row: how many, the wait between them, and the queue for rows that have none left.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A statement is a unit: if it fails, the rows it published are not there, and the rows it took go back to
-//! their places.
+//! If a statement fails, the rows that it published are not there, and the rows that it took go back to their
+//! places.
 
 use std::thread::scope;
 
@@ -184,7 +184,7 @@ fn a_large_statement_that_fails_publishes_nothing() {
 
 /// A row that another condition hides is owned all the same, and a warning says so.
 #[test]
-fn a_row_that_is_taken_and_not_shown_is_told() {
+fn a_row_that_is_taken_but_not_returned_is_reported() {
     let server = Server::start();
     let (mut one, _) = server.queue("hidden");
     one.run("INSERT INTO t VALUES (1), (2), (3)");
@@ -206,7 +206,7 @@ fn a_row_that_is_taken_and_not_shown_is_told() {
 
 /// A dump misses no row when it is told to see owned rows.
 #[test]
-fn a_dump_can_have_the_rows_that_somebody_owns() {
+fn a_dump_can_include_owned_rows() {
     let server = Server::start();
     let (mut one, mut two) = server.queue("dumped");
     one.run("INSERT INTO t VALUES (1), (2), (3)");
@@ -224,7 +224,7 @@ fn a_dump_can_have_the_rows_that_somebody_owns() {
 }
 
 #[test]
-fn what_a_replica_would_do_itself_is_not_logged_as_text() {
+fn statements_that_a_replica_would_repeat_are_not_logged_as_text() {
     let server = Server::start_with(&["--log-bin=log", "--server-id=1"]);
     let (mut one, _) = server.queue("logged");
     one.run("CREATE TABLE i (v INT)");
@@ -254,7 +254,7 @@ fn what_a_replica_would_do_itself_is_not_logged_as_text() {
 
 /// The same through functions and triggers, and for rows that are read without a function of the queue.
 #[test]
-fn what_is_made_of_rows_of_a_queue_is_not_logged_as_text() {
+fn statements_that_read_a_queue_are_not_logged_as_text() {
     let server = Server::start_with(&["--log-bin=log", "--server-id=1", "--log-bin-trust-function-creators"]);
     let (mut one, _) = server.queue("logged");
     one.run("CREATE TABLE i (v INT)");
@@ -324,10 +324,10 @@ fn read_only_and_definers_hold_for_taking_too() {
     let (mut root, _) = server.queue("rights");
     root.run("INSERT INTO t VALUES (1), (2), (3)");
     root.run("CREATE USER some@localhost");
-    root.run("CREATE USER taker@localhost");
-    root.run("GRANT SELECT, DELETE ON rights.t TO taker@localhost");
-    root.run("CREATE DEFINER=taker@localhost VIEW w AS SELECT v FROM t WHERE queue_wait('rights.t', 0)");
-    root.run("CREATE DEFINER=taker@localhost SQL SECURITY INVOKER VIEW x AS SELECT v FROM t WHERE queue_wait('rights.t', 0)");
+    root.run("CREATE USER consumer@localhost");
+    root.run("GRANT SELECT, DELETE ON rights.t TO consumer@localhost");
+    root.run("CREATE DEFINER=consumer@localhost VIEW w AS SELECT v FROM t WHERE queue_wait('rights.t', 0)");
+    root.run("CREATE DEFINER=consumer@localhost SQL SECURITY INVOKER VIEW x AS SELECT v FROM t WHERE queue_wait('rights.t', 0)");
     root.run("GRANT SELECT ON rights.w TO some@localhost");
     root.run("GRANT SELECT ON rights.x TO some@localhost");
     let mut some = server.connect_as("some");
@@ -339,16 +339,16 @@ fn read_only_and_definers_hold_for_taking_too() {
     assert_eq!(root.value("SELECT queue_wait('nosuch', 0)"), None);
     assert_eq!(root.warning(), "Queue: there is no queue rights.nosuch");
     root.value("SELECT queue_end()");
-    let mut taker = server.connect_as("taker");
-    assert_eq!(taker.column("SELECT v FROM rights.t WHERE queue_wait('rights.t', 0)"), [2]);
+    let mut consumer = server.connect_as("consumer");
+    assert_eq!(consumer.column("SELECT v FROM rights.t WHERE queue_wait('rights.t', 0)"), [2]);
     root.run("SET GLOBAL read_only = ON");
     for statement in
         ["SELECT queue_end()", "SELECT queue_wait('rights.t', 0)", "SELECT queue_compact('rights.t')"]
     {
-        assert!(taker.error(statement).contains("--read-only"), "{statement}");
+        assert!(consumer.error(statement).contains("--read-only"), "{statement}");
     }
-    assert_eq!(taker.column("SELECT v FROM rights.t"), [2]);
-    assert_eq!(taker.value("SELECT queue_abort()"), Some(1));
+    assert_eq!(consumer.column("SELECT v FROM rights.t"), [2]);
+    assert_eq!(consumer.value("SELECT queue_abort()"), Some(1));
     assert_eq!(
         root.column("SELECT v FROM t WHERE queue_wait('t', 0)"),
         [2],

@@ -27,7 +27,7 @@ fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
     });
     assert!(two.error("INSERT INTO b VALUES ('more')").contains("out of service"));
     assert!(two.error("SELECT * FROM b WHERE queue_wait('b', 0)").contains("out of service"));
-    // Other queues go on, also for a session that owns a row of this one.
+    // Other queues continue, also for a session that owns a row of this one.
     assert!(one.error("SELECT queue_end()").contains("out of service"));
     one.run("INSERT INTO t VALUES (2)");
     assert_eq!(two.value("SELECT queue_wait('t', 0)"), Some(1));
