@@ -1,6 +1,6 @@
 //! The guest as it is before a test: its disks, and its memory at the moment when its servers were ready.
 //! Made once, in the cache folder; what is in this file and in `xtask/guest` decides whether it has to be
-//! made anew.
+//! made again.
 
 use std::fs;
 use std::io::Write;
@@ -13,9 +13,9 @@ use anyhow::{Context, Result, bail};
 use crate::guest::machine;
 use crate::{places, run};
 
-const ITSELF: &str = include_str!("bed.rs");
+const ITSELF: &str = include_str!("image.rs");
 const FIRST_INIT: &str = include_str!("../../guest/initrd-init");
-/// Where in the guest what lies.
+/// Paths in the guest.
 const FILES: [(&str, &str); 5] = [
     ("sbin/guest-init", include_str!("../../guest/guest-init")),
     ("etc/guest.cnf", include_str!("../../guest/guest.cnf")),
@@ -38,33 +38,33 @@ const MODULES: [&str; 9] = [
     "net_failover",
     "virtio_net",
 ];
-/// Never read; without them the guest is made faster.
+/// Files that nothing reads; without them the guest is made faster.
 const LEFT_OUT: [&str; 4] =
     ["/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/etc/kernel/postinst.d/initramfs-tools"];
 
-/// A guest that is ready to be woken.
-pub(crate) struct Bed(PathBuf);
+/// A guest that is saved and ready to be resumed.
+pub(crate) struct Image(PathBuf);
 
-impl Bed {
+impl Image {
     /// Makes it, if it is not there or was made by another recipe.
-    pub(crate) fn ready() -> Result<Bed> {
+    pub(crate) fn ready() -> Result<Image> {
         let cache = places()?.cache;
         let folder = cache.join("guest");
         let recipe = recipe()?;
         if fs::read_to_string(folder.join("recipe")).is_ok_and(|found| found == recipe) {
-            return Ok(Bed(folder));
+            return Ok(Image(folder));
         }
         fs::create_dir_all(&cache)?;
         let new = tempfile::Builder::new().prefix("guest-").tempdir_in(&cache)?;
-        let bed = Bed(new.path().to_owned());
-        bed.make_disks()?;
-        machine::freeze(&bed.0)?;
-        fs::write(bed.path("recipe"), recipe)?;
+        let image = Image(new.path().to_owned());
+        image.make_disks()?;
+        machine::save(&image.0)?;
+        fs::write(image.path("recipe"), recipe)?;
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::rename(new.keep(), &folder)?;
-        Ok(Bed(folder))
+        Ok(Image(folder))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -155,7 +155,7 @@ impl Bed {
     }
 }
 
-/// What a bed is made of: another one must be made when this changes.
+/// What a image is made of: another one must be made when this changes.
 fn recipe() -> Result<String> {
     let qemu = Command::new("qemu-system-x86_64").arg("--version").output()?.stdout;
     let parts = FILES.iter().map(|(_, text)| *text).chain([ITSELF, machine::ITSELF, FIRST_INIT]);
