@@ -1,4 +1,5 @@
-//! Encrypted repositories: what is true for others is true for them, and who has no key learns nothing.
+//! Encrypted repositories: the tests of other repositories hold for them, too, and nobody without a key
+//! learns anything.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use disk::{Disk, Guard, RealDisk, Share, Source};
 use seal::{FullKey, Key};
 
 use crate::contract::keeps_what_is_left;
-use crate::suite::contract;
+use crate::store_contract::contract;
 use crate::support::{
     REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, damages, generations, keep, opened, repository,
     restored, sound, store, with_key, world,
 };
-use crate::{crash, damage, heal, model};
+use crate::{crash, damage, model, repair};
 
 /// A key and its put key.
 fn keys() -> (Key, Key) {
@@ -41,7 +42,7 @@ fn an_encrypted_folder_keeps_the_contract() {
 fn crashes_of_encrypted_backups() {
     with_key(&keys().0, || {
         crash::a_backup_is_there_or_not();
-        crash::what_is_to_stay_stays_through_a_prune();
+        crash::kept_generations_survive_a_prune_that_crashes();
         crash::a_restored_file_has_its_name_only_when_it_is_whole();
     });
 }
@@ -52,7 +53,7 @@ fn flip_any_ciphertext_byte() {
         damage::every_flipped_byte_is_found_and_named();
         damage::every_cut_is_found();
         damage::a_missing_file_is_found();
-        heal::what_comes_back_is_right_whatever_byte_is_flipped();
+        repair::a_restore_is_right_or_says_so_whichever_byte_is_flipped();
     });
 }
 
@@ -83,7 +84,7 @@ fn holds(bytes: &[u8], text: &[u8]) -> bool {
 }
 
 #[test]
-fn put_key_reads_nothing() {
+fn a_put_key_reads_nothing() {
     let disk = FaultDisk::default();
     let (full, put) = keys();
     let mut changed = volume();
@@ -149,7 +150,7 @@ fn put_key_finds_damage_of_stored_bytes() {
 }
 
 #[test]
-fn swapped_files_are_told() {
+fn swapped_files_are_detected() {
     let disk = FaultDisk::default();
     with_key(&keys().0, || {
         back_up_bytes(&disk, &volume());
@@ -167,7 +168,7 @@ fn swapped_files_are_told() {
 }
 
 #[test]
-fn without_the_right_key_nothing_opens() {
+fn without_the_right_key_nothing_can_be_read() {
     let disk = FaultDisk::default();
     let (full, _) = keys();
     with_key(&full, || back_up_bytes(&disk, &volume()));
@@ -210,7 +211,7 @@ fn rekey_killed() {
                 assert!(restored(&disk, None).unwrap() == volume());
                 sound(&disk);
             });
-            // It can be done again, and then everything goes on.
+            // It can be done again, and then backups continue.
             if opens[0] {
                 rekey(&*store(&disk), &Key::Full(old.clone()), &new).unwrap();
             }
@@ -245,7 +246,7 @@ fn nonce_never_twice() {
     };
     with_key(&full, || {
         for seed in 1..=3 {
-            // A run that is interrupted, and goes on.
+            // A run that is interrupted, and continued.
             disk.put(Path::new(VOLUME), &Random(seed).volume(600));
             disk.damage(Path::new(VOLUME), 590 * BLOCK as u64);
             assert!(back_up(&disk, false).is_err());
@@ -357,7 +358,7 @@ fn rows(mib: usize) -> Vec<u8> {
 
 /// With `REMORA_SEAL_MIB=1024`, `--release` and `--nocapture` it says what encryption costs.
 #[test]
-fn what_encryption_costs() {
+fn encryption_costs_little_processor_time() {
     let mib = std::env::var("REMORA_SEAL_MIB").map_or(2, |mib| mib.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let volume = folder.path().join("volume");
@@ -445,7 +446,7 @@ impl Store for AppendOnly {
 }
 
 #[test]
-fn what_an_append_only_place_retains_is_named() {
+fn a_prune_names_files_that_an_append_only_store_retains() {
     let disk = FaultDisk::default();
     let (full, _) = keys();
     with_key(&full, || {

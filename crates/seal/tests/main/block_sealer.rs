@@ -14,7 +14,7 @@ fn vaults() -> (BlockSealer, BlockSealer) {
 
 proptest! {
     #[test]
-    fn what_a_put_key_sealed_a_full_key_opens(before in 0_usize..3, plain: Vec<u8>) {
+    fn a_full_key_opens_data_that_a_put_key_sealed(before in 0_usize..3, plain: Vec<u8>) {
         let (full, put) = vaults();
         let mut bytes = vec![9; before];
         bytes.extend_from_slice(&plain);
@@ -31,7 +31,7 @@ proptest! {
 }
 
 #[test]
-fn every_changed_byte_is_told() {
+fn every_changed_byte_is_detected() {
     let (full, put) = vaults();
     let mut sealed = b"some rows".to_vec();
     put.seal(&mut sealed, 0).unwrap();

@@ -14,7 +14,7 @@ use crate::support::{Copy, connect, definition, execute, file, of_today, rows, s
 use crate::write::strays;
 
 #[test]
-fn what_others_write_meanwhile_is_kept() {
+fn rows_that_others_write_meanwhile_are_kept() {
     for product in of_today() {
         let server = start(product, &[]);
         let (mut session, mut other) = (connect(&server), connect(&server));
@@ -46,9 +46,9 @@ fn what_others_write_meanwhile_is_kept() {
     }
 }
 
-/// Who waits until the target has its new name writes to the new table, which goes again.
+/// A session that waits for the rename writes to the new table, which is dropped again.
 #[test]
-fn what_others_write_while_the_names_change_is_kept() {
+fn rows_that_others_write_during_the_rename_are_kept() {
     for product in of_today() {
         let server = start(product, &[]);
         let (mut session, mut looks) = (connect(&server), connect(&server));
@@ -95,7 +95,7 @@ fn what_others_write_while_the_names_change_is_kept() {
 }
 
 #[test]
-fn after_a_kill_the_next_run_finds_its_way() {
+fn after_a_kill_the_next_run_cleans_up_and_succeeds() {
     for product in of_today() {
         let mut server = start(product, &[]);
         let mut session = connect(&server);
@@ -199,7 +199,7 @@ impl Progress for Counting {
 }
 
 #[test]
-fn what_the_import_left_as_it_was_is_not_proven_row_by_row() {
+fn pages_that_the_import_left_unchanged_are_not_read_again() {
     for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);

@@ -155,7 +155,7 @@ fn every_page_that_differs_was_changed_by_the_log() {
 }
 
 #[test]
-fn a_file_that_is_another_one_is_not_known() {
+fn a_replaced_file_counts_as_unknown() {
     for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);
@@ -223,7 +223,7 @@ fn a_log_that_does_not_go_back_so_far_says_so() {
 }
 
 #[test]
-fn a_log_that_was_made_anew_says_so() {
+fn a_recreated_log_is_recognised() {
     let server = start(products()[0], &["--innodb-log-file-size=4M"]);
     let mut session = connect(&server);
     let from = RedoPosition::read(&mut session).unwrap().checkpoint;

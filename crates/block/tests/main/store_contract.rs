@@ -1,4 +1,4 @@
-//! What every store keeps to.
+//! The contract that every store keeps.
 
 use std::io::ErrorKind;
 
@@ -6,7 +6,7 @@ use block::Store;
 use disk::Share;
 
 pub(crate) fn contract(store: &dyn Store) {
-    assert_eq!(store.list().unwrap(), Vec::<String>::new(), "what is not there has no files");
+    assert_eq!(store.list().unwrap(), Vec::<String>::new(), "a missing folder has no files");
     assert_eq!(store.open("a").err().map(|error| error.kind()), Some(ErrorKind::NotFound));
     assert_eq!(store.remove("a").err().map(|error| error.kind()), Some(ErrorKind::NotFound));
 

@@ -1,4 +1,4 @@
-//! Damage costs only what is damaged: what comes back, what is lost, and what the next backup repairs.
+//! Damage loses only the damaged blocks: what is restored, what is lost, and what the next backup repairs.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -93,7 +93,7 @@ fn a_damaged_group_costs_its_blocks() {
 }
 
 #[test]
-fn the_next_backup_stores_again_what_is_damaged_and_all_generations_are_whole() {
+fn the_next_backup_repairs_damaged_blocks_for_all_generations() {
     let (disk, states) = three();
     damage_block(&disk, 1, &states[0][300 * BLOCK..301 * BLOCK]);
     // Nobody knows of it yet.
@@ -144,7 +144,7 @@ fn a_damaged_record_costs_its_chunk_until_the_next_backup() {
 }
 
 #[test]
-fn a_damaged_frame_costs_nothing() {
+fn a_damaged_trailer_index_or_note_loses_no_block() {
     let (disk, states) = three();
     for number in 1..=3 {
         let len = disk.bytes(&file(number)).unwrap().len();
@@ -176,10 +176,10 @@ fn a_damaged_frame_costs_nothing() {
     assert!((CHUNK..bytes.len() / 2).contains(&from) && found[..from] == states[1][..from]);
 }
 
-/// Whatever byte is flipped: all that is restored and not reported as lost is right, or the restore says that
-/// it is not proven.
+/// Whichever byte is flipped: everything that is restored and not reported as lost is right, or the restore
+/// says that it is not proven.
 #[test]
-pub(crate) fn what_comes_back_is_right_whatever_byte_is_flipped() {
+pub(crate) fn a_restore_is_right_or_says_so_whichever_byte_is_flipped() {
     let disk = FaultDisk::default();
     let mut volume = vec![0; 40 * BLOCK];
     volume[BLOCK..2 * BLOCK].fill(1);
@@ -240,7 +240,7 @@ fn the_newest_generation_is_missed_when_its_file_is_gone() {
     assert_eq!((made.generation, made.parent, made.damages.len()), (4, 2, 1), "{made:?}");
     assert!(restored(&disk, None).unwrap() == states[2]);
     sound(&disk);
-    // A damaged note is reported and written anew.
+    // A damaged note is reported and rewritten.
     let note = Path::new(REPO).join("newest.note");
     for at in 0..disk.bytes(&note).unwrap().len() {
         disk.corrupt(&note, at, 4);
@@ -278,7 +278,7 @@ fn a_prune_that_can_not_copy_out_of_a_file_leaves_it() {
 
 /// A bad sector below the repository counts as any other damage.
 #[test]
-fn what_can_not_be_read_costs_no_more_either() {
+fn an_unreadable_sector_loses_no_more_than_a_damaged_one() {
     let (disk, states) = three();
     disk.damage(&file(1), 2_000_000);
     let (bytes, summary) = kept_going(&disk, None).unwrap();
@@ -297,7 +297,7 @@ fn what_can_not_be_read_costs_no_more_either() {
 /// Somebody without the right to read a file, or whose store does not answer, learns nothing about it: he
 /// must not take it for damaged, build past it, or remove it.
 #[test]
-fn what_we_may_not_read_is_no_damage() {
+fn a_file_without_read_permission_is_not_taken_for_damaged() {
     let (disk, states) = three();
     disk.deny(&file(1));
     let is_denied =
@@ -314,7 +314,7 @@ fn what_we_may_not_read_is_no_damage() {
     assert!(restored(&disk, None).unwrap() == states[2]);
 }
 
-/// What a bad sector hides may come back: a disk may be read again, or a network be mended.
+/// An unreadable file may become readable again: after another read, or when a network is fixed.
 #[test]
 fn a_prune_removes_no_file_that_could_not_be_read() {
     let (disk, _) = three();
@@ -332,7 +332,7 @@ fn a_prune_removes_no_file_that_could_not_be_read() {
 }
 
 #[test]
-fn a_generation_whose_parent_is_gone_is_told_by_everybody() {
+fn every_command_reports_a_generation_whose_parent_is_missing() {
     let (disk, states) = three();
     disk.remove(&file(2)).unwrap();
     let told =
@@ -347,7 +347,7 @@ fn a_generation_whose_parent_is_gone_is_told_by_everybody() {
 
 /// Whoever can add files must not be able to break those of others by a name.
 #[test]
-fn a_number_beyond_all_others_is_not_ours() {
+fn a_file_with_an_impossible_generation_number_is_refused() {
     let (disk, states) = three();
     let put = |name: &str| {
         let path = Path::new(REPO).join(name);
@@ -374,7 +374,7 @@ fn a_number_beyond_all_others_is_not_ours() {
 }
 
 #[test]
-fn samples_cover_everything_and_forget_no_damage() {
+fn samples_cover_all_blocks_and_check_known_damage_again() {
     let (disk, states) = three();
     let sampled = |part| verify(&repository(&disk), 2, Some(Sample { part, parts: 3 }), world()).unwrap();
     let whole = verify(&repository(&disk), 2, None, world()).unwrap().blocks;
