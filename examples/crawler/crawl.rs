@@ -1,8 +1,8 @@
 //! A crawler whose work is in queues: pages to fetch, and pages to try again later.
 //!
-//! Everything happens at least once. A fetcher owns a row until it has written down what came of it; when it
-//! dies, the row is there again for another one. So each step may be repeated without harm: a page that was
-//! fetched already is skipped, and a link is queued before it is noted as known.
+//! Everything happens at least once. A fetcher owns a row until it has written down the result; when it dies,
+//! the row is there again for another one. So each step may be repeated without harm: a page that was fetched
+//! already is skipped, and a link is queued before it is noted as known.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

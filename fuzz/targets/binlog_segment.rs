@@ -68,7 +68,7 @@ fn read(disk: &FaultDisk) -> bool {
     let segments = Arc::new(segments);
     for file in segments.timelines().iter().flat_map(|timeline| &timeline.files) {
         let mut bytes = Vec::new();
-        // An error is an answer, and what came before it counts.
+        // An error is an answer, and the events before it count.
         segments.open_file(file).read_to_end(&mut bytes).ok();
         assert!(bytes.len() <= LOG.len());
         if bytes.len() > 22 {

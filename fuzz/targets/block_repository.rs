@@ -1,4 +1,4 @@
-//! A repository whose files were changed anywhere gives back what was backed up, or an error; verifying finds
+//! A repository whose files were changed anywhere returns what was backed up, or an error; verifying finds
 //! the change.
 #![no_main]
 

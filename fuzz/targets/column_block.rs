@@ -1,4 +1,4 @@
-//! A block gives back its text or an error, whatever was forged in it; any text comes back from its block.
+//! A block returns its text or an error, whatever was forged in it; any text comes back from its block.
 #![no_main]
 
 use column::{Effort, End, Head, Layout, column, decode, encode};

@@ -41,8 +41,8 @@ fn build() -> Result<()> {
     run(build.env("RUSTFLAGS", FLAGS))
 }
 
-/// Runs a target, and returns how many inputs it was given. Interesting ones are kept in the build folder,
-/// and the next run begins with them.
+/// Runs a target, and returns how many inputs it was given. Inputs that reach new code are kept in the build
+/// folder, and the next run begins with them.
 fn run_one(name: &str, seconds: u32) -> Result<u64> {
     let built = target().join("fuzz");
     let corpus = built.join("corpus").join(name);

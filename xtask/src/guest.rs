@@ -1,7 +1,7 @@
 //! Tests that need a whole machine: logical volumes, an sshd, servers under load. They run in a small
 //! emulated virtual machine, so that they need nothing from this machine but a processor.
 
-mod bed;
+mod image;
 mod load;
 mod machine;
 mod scenario;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::guest::bed::Bed;
+use crate::guest::image::Image;
 use crate::guest::machine::Guest;
 use crate::guest::scenario::Test;
 use crate::{cargo, run, setup};
@@ -60,13 +60,13 @@ pub(crate) fn missing() -> Option<String> {
 /// Runs the named tests, or all. Returns how many there were.
 pub(crate) fn tests(names: &[&String]) -> Result<String> {
     let remora = debug()?;
-    let bed = Bed::ready()?;
+    let image = Image::ready()?;
     let wanted =
         scenario::ALL.iter().filter(|(name, _)| names.is_empty() || names.iter().any(|one| one == name));
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, test) in wanted {
         let began = Instant::now();
-        let guest = Guest::wake(&bed.path(""))?;
+        let guest = Guest::resume(&image.path(""))?;
         match test(&Test { guest: &guest, program: &remora }) {
             Ok(()) => {
                 println!("guest: {name} ... ok ({:.1} s)", began.elapsed().as_secs_f64());

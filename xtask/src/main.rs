@@ -38,8 +38,8 @@ const HELP: &str = "cargo xtask CHORE
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words
-  header                          write plugin/queue/queue_abi.h anew, from the functions that it declares
-  matrix                          write the tables of servers in documents anew
+  header                          rewrite plugin/queue/queue_abi.h from the functions that it declares
+  matrix                          rewrite the tables of servers in documents
   ci [--full] [--since REV]       what a change must pass: format, tidy, lints, documents, tests. --full, before a release:
                                   also every server, dependencies, fuzzing, virtual machine, size; --since: also mutants
                                   of what has changed since then

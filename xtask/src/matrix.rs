@@ -50,7 +50,7 @@ mod tests {
     use super::{BEGIN, END, renewed};
 
     #[test]
-    fn only_what_stands_between_the_lines_is_made_anew() {
+    fn only_the_part_between_the_marks_is_rewritten() {
         let text = format!("a\n{BEGIN}| old |\n{END}b\n");
         assert_eq!(renewed(&text, "| new |\n").unwrap(), format!("a\n{BEGIN}| new |\n{END}b\n"));
         assert_eq!(renewed("a\n", "| new |\n"), None);

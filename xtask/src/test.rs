@@ -38,7 +38,7 @@ const QUEUE_SERVER: &str = "REMORA_QUEUE_SERVER";
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Which tests of the engine run in further servers: those in which a server's own code decides.
-const ENGINE_AGAIN: [&str; 5] = ["change::", "ddl::", "kill::", "table::", "transaction::"];
+const ENGINE_AGAIN: [&str; 5] = ["alter_kill::", "ddl::", "kill::", "table::", "transaction::"];
 
 /// Which servers the tests run on.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! and characters, and that documents are up to date.
 
 mod circle;
+mod comment;
 mod document;
 mod map;
 mod shape;
@@ -69,6 +70,7 @@ pub(crate) fn run() -> Result<()> {
     manuals(&root, &mut complaints)?;
     circle::check(&root, &mut complaints)?;
     document::check(&root, &mut complaints)?;
+    comment::check(&root, &files, &mut complaints)?;
     map::check(&root, &mut complaints)?;
     shape::check(&root, &mut complaints)?;
     matrix::check(&root, &mut complaints)?;
@@ -78,8 +80,8 @@ pub(crate) fn run() -> Result<()> {
         println!("tidy: {} files, all in order", files.len());
         return Ok(());
     }
-    complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));
-    bail!("{} complaints", complaints.len())
+    complaints.iter().for_each(|problem| println!("tidy: {problem}"));
+    bail!("{} problems", complaints.len())
 }
 
 fn tracked(root: &Path) -> Result<Vec<PathBuf>> {

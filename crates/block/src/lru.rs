@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_the_longest_time_is_dropped() {
+    fn the_least_recently_used_entry_is_dropped() {
         let mut recent = LruCache::new(2);
         recent.put(1, "one");
         recent.put(2, "two");

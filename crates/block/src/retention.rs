@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_generation_stays_whatever_is_asked_for() {
+    fn the_newest_generation_is_always_kept() {
         assert_eq!(kept(Policy::default(), &days(&[0, 1, 2])), [3]);
         assert_eq!(kept(Policy::default(), &[]), Vec::<u64>::new());
     }
 
     #[test]
-    fn a_clock_that_went_backwards_takes_nothing_away_from_the_newest() {
+    fn a_clock_that_went_backwards_does_not_lose_the_newest_generation() {
         assert_eq!(kept(Policy { daily: 2, ..Policy::default() }, &days(&[5, 6, 1])), [2, 3]);
     }
 }

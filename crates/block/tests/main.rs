@@ -11,14 +11,14 @@ mod contract;
 mod crash;
 #[path = "main/damage.rs"]
 mod damage;
+#[path = "main/encryption.rs"]
+mod encryption;
 #[path = "main/fault.rs"]
 mod fault;
 #[path = "main/forged.rs"]
 mod forged;
 #[path = "main/format.rs"]
 mod format;
-#[path = "main/heal.rs"]
-mod heal;
 #[path = "main/layout_builder.rs"]
 mod layout_builder;
 #[path = "main/mirror.rs"]
@@ -27,15 +27,15 @@ mod mirror;
 mod model;
 #[path = "main/pages.rs"]
 mod pages;
-#[path = "main/real.rs"]
-mod real;
+#[path = "main/real_files.rs"]
+mod real_files;
+#[path = "main/repair.rs"]
+mod repair;
 #[path = "main/restore_paths.rs"]
 mod restore_paths;
 #[path = "main/scan.rs"]
 mod scan;
-#[path = "main/sealed.rs"]
-mod sealed;
-#[path = "main/suite.rs"]
-mod suite;
+#[path = "main/store_contract.rs"]
+mod store_contract;
 #[path = "main/tree.rs"]
 mod tree;

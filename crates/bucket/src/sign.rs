@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_encoded() {
+    fn reserved_characters_are_percent_encoded() {
         assert_eq!(encoded("a/b c+\u{e9}~", true), "a/b%20c%2B%C3%A9~");
         assert_eq!(encoded("a/b=", false), "a%2Fb%3D");
     }

@@ -14,5 +14,5 @@ mod read;
 mod retain;
 #[path = "main/store.rs"]
 mod store;
-#[path = "../../block/tests/main/suite.rs"]
-mod suite;
+#[path = "../../block/tests/main/store_contract.rs"]
+mod store_contract;

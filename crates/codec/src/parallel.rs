@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_an_error_is_done_first() {
+    fn results_before_an_error_are_delivered_first() {
         for threads in [1, 3] {
             let mut left = 3;
             let next = || {

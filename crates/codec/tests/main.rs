@@ -46,7 +46,7 @@ fn several_frames_are_one_stream() {
 }
 
 #[test]
-fn zeros_behind_gzip_are_nothing() {
+fn zeros_after_a_gzip_stream_are_ignored() {
     let (member, zeros) = (pack(Codec::Gzip, b"a"), vec![0; 600_000]);
     for file in [[member.clone(), zeros].concat(), [member.clone(), vec![0]].concat()] {
         assert_eq!(unpack(file).unwrap().1, b"a");
@@ -105,7 +105,7 @@ fn a_codec_has_a_name_and_an_end() {
     assert_eq!(names, ["plain.", "gzip.gz", "zstd.zst", "lz4.lz4", "xz.xz", "bzip2.bz2", "column.rcol"]);
 }
 
-/// What came to a sink: its bytes, and how often it was flushed.
+/// What a sink received: its bytes, and how often it was flushed.
 #[derive(Clone, Default)]
 struct Sink(Rc<RefCell<(Vec<u8>, usize)>>);
 
@@ -122,7 +122,7 @@ impl Write for Sink {
 }
 
 #[test]
-fn what_is_flushed_comes_to_the_sink() {
+fn flushed_bytes_reach_the_sink() {
     for codec in Codec::ALL {
         for level in [1, 3] {
             let sink = Sink::default();
@@ -176,7 +176,7 @@ fn a_read_of_no_bytes_changes_nothing() {
 }
 
 #[test]
-fn another_version_of_columns_is_told_from_damage() {
+fn another_version_of_column_mode_is_not_reported_as_damage() {
     let whole = pack(Codec::Column, b"1\t2\n");
     let said = |at: usize| {
         let mut file = [whole.clone(), whole.clone()].concat();

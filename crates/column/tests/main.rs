@@ -93,7 +93,7 @@ fn tables_come_back() {
 }
 
 #[test]
-fn what_is_no_table_comes_back() {
+fn text_that_is_no_table_comes_back_unchanged() {
     let mut random = Random(3);
     let noise: Vec<u8> = (0..300_000).map(|_| random.below(256).to_le_bytes()[0]).collect();
     assert!(round(&noise, 3).len() < noise.len() + 100, "noise is stored as it is");
@@ -185,7 +185,7 @@ fn texts(column: &Column) -> Vec<&[u8]> {
 }
 
 #[test]
-fn a_column_alone_is_what_stands_in_the_text() {
+fn a_single_column_has_the_values_of_the_text() {
     let mut text = rows(5000, 0, "\n");
     text.extend(b"odd,\none\n");
     let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
@@ -344,7 +344,7 @@ proptest! {
     }
 
     #[test]
-    fn any_damage_is_told(at in any::<prop::sample::Index>(), with in any::<Vec<u8>>()) {
+    fn any_damage_is_detected(at in any::<prop::sample::Index>(), with in any::<Vec<u8>>()) {
         let mut block = encode(&rows(100, 10, "\n"), Effort::of_level(3)).unwrap();
         let at = at.index(block.len());
         let whole = block.clone();
@@ -364,7 +364,7 @@ fn a_line_end_behind_a_backslash_ends_no_record() {
 }
 
 #[test]
-fn nothing_becomes_much_larger_than_with_zstd_of_the_same_level() {
+fn no_text_becomes_much_larger_than_with_zstd_of_the_same_level() {
     let mut random = Random(11);
     let mut made = |line: &mut dyn FnMut(&mut Random, u64) -> String| -> Vec<u8> {
         (0..40_000).map(|at| line(&mut random, at)).collect::<String>().into_bytes()

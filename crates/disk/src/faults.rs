@@ -1,7 +1,7 @@
 //! A disk in memory that can be stopped at any sync, for crash tests.
 //!
-//! It models only what a journalling file system promises: bytes survive once the file was synced; a name
-//! survives once its folder was synced; between two syncs any prefix of either may have reached the disk, or
+//! It models only what a journalling file system promises: bytes survive once the file was synced, a name
+//! survives once its folder was synced. Between two syncs any prefix of either may have reached the disk, or
 //! its end without its beginning. The variants of a crash are in [`Unsynced`].
 
 mod handle;

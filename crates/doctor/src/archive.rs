@@ -10,7 +10,7 @@ use crate::finding::{Finding, Fix, bad, good, warning};
 
 /// How far an archive may be behind, in seconds. It notes each minute that it has everything.
 const BEHIND_MAX_S: i64 = 180;
-/// How long the server must keep its log, so that an archive that was stopped goes on without a gap.
+/// How long the server must keep its log, so that an archive that was stopped continues without a gap.
 const KEPT_MIN_S: u64 = 86_400;
 
 /// What the server writes into its log, and how long it keeps that.
@@ -98,7 +98,7 @@ fn expiry(facts: &Facts) -> Finding {
                 None => ("expire_logs_days", "7"),
             };
             let what = format!(
-                "the server keeps its log for {}: an archive that stands still for longer has a gap",
+                "the server keeps its log for {}: an archive that is stopped for longer has a gap",
                 long(kept)
             );
             warning(SUBJECT, what, Fix::set(name.0, name.1))

@@ -9,7 +9,7 @@ use status::variable::{Meaning, Number, Snapshot, is_administrative, number, res
 /// Larger buffers and logs are not tried, because this machine may not have the memory.
 const TRIED_MAX_BYTES: i128 = 256 << 20;
 
-/// The lines, and what came of them so far.
+/// The lines, and their results so far.
 pub struct Trial<'a> {
     /// Lines that were not refused.
     pub tried: Vec<&'a OptionLine>,

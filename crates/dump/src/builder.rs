@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_with_the_file() {
+    fn a_full_disk_is_reported_with_the_file() {
         let disk = disk::faults::FaultDisk::default();
         let about = ("0a".to_owned(), Source::of_files("10.11.19-MariaDB".to_owned()), Selection::default());
         let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), about, (Codec::Plain, 0)).unwrap();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_up_to_what_was_promised() {
+    fn a_file_is_read_up_to_its_announced_length() {
         for codec in [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip] {
             let zeros = vec![0; 1 << 20];
             for text in [&zeros[..], b"", b"\x28\xb5\x2f\xfd looks like zstd"] {

@@ -240,7 +240,7 @@ impl Contents {
 }
 
 /// Objects that exist on one side only or are defined differently. Servers of the same release are compared
-/// to the letter, others by the parts that all servers print in the same words.
+/// exactly, others by the parts that all servers print in the same words.
 fn definitions(a: &Contents, b: &Contents) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = a.release == b.release;

@@ -141,7 +141,7 @@ impl Reader {
 
     /// The steps that were added since the last call; none if there is no journal.
     pub(crate) fn steps(&mut self, disk: &dyn Disk) -> Result<Vec<Step>, Error> {
-        // Opened anew each time, because only that shows what another machine has written.
+        // Opened again each time, because only that shows what another machine has written.
         let mut source = match disk.open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             opened => opened.map_err(Error::file(&self.path))?,
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_journal_is_corrupt() {
+    fn a_file_that_is_no_journal_is_corrupt() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let journal = Journal::begin(&RealDisk, folder, &manifest()).unwrap();

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_included_and_not_excluded_is_wanted() {
+    fn included_tables_that_are_not_excluded_are_selected() {
         let selection = Selection {
             include: vec!["shop".parse().unwrap(), "web.hit*".parse().unwrap()],
             exclude: vec!["*.tmp_*".parse().unwrap(), "`a.b`".parse().unwrap()],

@@ -21,7 +21,7 @@ pub enum Failure {
     Stopped,
 }
 
-/// How far work got that goes on past what it can't do.
+/// How complete the result of work is that continues after items which it can't do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completeness {
     /// Everything is done.

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_not_had_or_is_lost_is_told() {
+    fn a_lock_that_is_missed_or_lost_is_reported() {
         let said = |lock: &str| {
             LockHolder::new(OsStr::new(lock)).and_then(LockHolder::release).unwrap_err().to_string()
         };

@@ -170,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn a_process_stands_still_and_goes_on() {
+    fn a_process_is_frozen_and_continues() {
         let mut child = busy();
         let stopped = FrozenProcess::new(freeze(&child, Duration::from_secs(600))).unwrap();
         assert!(state(&child));
         assert!(stopped.end().unwrap() > Duration::ZERO);
-        assert!(!state(&child), "it goes on");
+        assert!(!state(&child), "it continues");
         // An error in between also lets it continue.
         drop(FrozenProcess::new(freeze(&child, Duration::from_secs(600))).unwrap());
         assert!(!state(&child));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_run_meanwhile_is_told() {
+    fn a_process_that_ran_meanwhile_is_reported() {
         let mut child = busy();
         let stopped = FrozenProcess::new(freeze(&child, Duration::from_secs(600))).unwrap();
         kill_process(stopped.pid, Signal::CONT).unwrap();

@@ -73,7 +73,7 @@ impl Take for Span {
 pub enum Found<'a> {
     /// The log has it, and it is asked for.
     Own(&'a AskedRow<'a>),
-    /// A foreign key took it along.
+    /// A foreign key changed it by cascade.
     Along(&'a AskedRow<'a>, &'a TableForm),
 }
 
@@ -99,7 +99,7 @@ pub struct Cascades<'a> {
 
 /// The transaction that is looked at.
 struct Open {
-    /// The tables that hang together with its rows, as they are defined at that moment.
+    /// The tables that depend on its rows by foreign keys, as they are defined at that point in time.
     tables: BTreeMap<TableName, Rc<innodb::table::Table>>,
     known: Known,
     /// The most rows that InnoDB should have changed.
@@ -195,7 +195,7 @@ impl<'a> Cascades<'a> {
             return Ok(());
         }
         self.steps.go(self.stop, self.report)?;
-        self.report.phase("looking for rows that foreign keys took along", None);
+        self.report.phase("looking for rows that foreign keys changed by cascade", None);
         let graph = self.notes.look()?;
         self.has_graph = true;
         if graph.below(&taking).is_empty() {
@@ -246,8 +246,8 @@ impl<'a> Cascades<'a> {
         self.open.as_ref().is_some_and(|open| open.tables.contains_key(&named(event.table)))
     }
 
-    /// Applies an event, and gives the rows of it that are asked for, and those that foreign keys took along
-    /// with them: what must come back last is first.
+    /// Applies an event, and gives the rows of it that are asked for, and those that foreign keys changed by
+    /// cascade with them: what must come back last is first.
     pub fn event(
         &mut self,
         event: &RowsEvent<'_>,
@@ -258,7 +258,8 @@ impl<'a> Cascades<'a> {
         let table = open.table(event.table, &name)?;
         let form = TableForm::new(&table, &open.known).map_err(|obstacle| refusal(&obstacle, &name))?;
         let seeds = Seeds::new(self.notes.graph(), (&name, &table), event.rows);
-        // What one of its rows takes along may be another one of them, or one that another of them refers to.
+        // A row that one of its rows changes by cascade may be another one of them, or one that another of
+        // them refers to.
         let graph = self.notes.graph();
         let below = graph.below(&BTreeSet::from([name.clone()]));
         let is_single = below.contains(&name) || graph.of(&name).any(|key| below.contains(&key.parent));

@@ -2,7 +2,7 @@
 //!
 //! It must work in every client and on every server, so it has no stored programs. What is wrong is gathered
 //! in `@remora`. A statement that is prepared from text then either commits, or rolls back and fails; it does
-//! so even if the client goes on after errors.
+//! so even if the client continues after errors.
 
 use std::io::Write;
 
@@ -69,7 +69,7 @@ fn head(sums: &Sums, name: &str, out: &mut dyn Write) -> Result<()> {
         let parts: Vec<String> = parts.map(|(word, rows)| format!("{word} {rows}")).collect();
         let along = match sum.taken_along {
             0 => String::new(),
-            rows => format!(" ({rows} of them were taken along by foreign keys)"),
+            rows => format!(" ({rows} of them were changed by cascades of foreign keys)"),
         };
         lines.push(format!("  {schema}.{table}: {}{along}", parts.join(", ")));
     }
@@ -115,7 +115,7 @@ pub fn remarks(sums: &Sums) -> Vec<String> {
     if sums.by_statement > 0 {
         lines.push(format!(
             "the copy in which remora looked for what foreign keys did was brought there by {} with statements instead of rows, as DDL \
-             always is: what a statement takes from elsewhere may differ",
+             always is: the result of a statement may differ",
             count(sums.by_statement, "transaction")
         ));
     }
@@ -197,7 +197,7 @@ fn checks(sums: &Sums, out: &mut dyn Write) -> Result<()> {
             out,
             "-- Rows that a foreign key deleted or changed along with those that come back are in no log. This shows\n\
              -- where some may be missing; remora reverse --children brings them back.\n\
-             SELECT CONCAT(TABLE_NAME, ': rows that foreign key ', CONSTRAINT_NAME, ' took along do not come back') AS remora\n  \
+             SELECT CONCAT(TABLE_NAME, ': rows that foreign key ', CONSTRAINT_NAME, ' changed by cascade do not come back') AS remora\n  \
              FROM information_schema.REFERENTIAL_CONSTRAINTS\n  \
              WHERE {tables}\n  AND DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION');\n"
         )?;

@@ -127,7 +127,7 @@ fn is_versioned(table: &Table, defined: Option<&innodb::table::Table>) -> bool {
 /// The forms of tables, each made once.
 #[derive(Default)]
 pub(crate) struct TableForms {
-    /// By number. A table that is described anew is another object.
+    /// By number. A table that is described again is another object.
     kept: BTreeMap<u64, (Rc<Table>, Rc<TableForm>)>,
 }
 

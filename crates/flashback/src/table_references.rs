@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_a_table_is_found() {
+    fn statements_that_change_a_table_are_found() {
         for sql in [
             "ALTER TABLE orders ADD note TEXT",
             "alter table `app` . `Orders` drop note",
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_rows_names_them() {
+    fn statements_that_change_rows_name_their_tables() {
         let is_about = |sql: &str| {
             let mention = TableReferences::of(sql);
             let is = mention.is_about("app", |schema, name| (schema, name) == ("app", Some("orders")));

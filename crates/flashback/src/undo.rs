@@ -29,7 +29,7 @@ pub struct Undo<'a> {
     pub(crate) known: &'a Known,
     /// Whether changes of a table's definition are the user's business.
     pub despite_ddl: bool,
-    /// Who knows what foreign keys took along.
+    /// Finds the rows that foreign keys changed by cascade.
     pub cascades: Option<Cascades<'a>>,
     again: Again<'a>,
     forms: TableForms,
@@ -53,7 +53,7 @@ pub struct Sums {
     pub others: BTreeSet<(String, String)>,
     /// Changes of definitions that the user takes responsibility for.
     pub definitions: Vec<String>,
-    /// Whether what foreign keys took along is among all this.
+    /// Whether rows that foreign keys changed by cascade are among them.
     pub has_cascades: bool,
     /// Statements instead of rows that do not name what is asked for.
     pub passed_over: u64,
@@ -69,7 +69,7 @@ pub struct Sums {
 pub struct Sum {
     /// Rows that are inserted, updated, deleted again.
     pub rows: [u64; 3],
-    /// Those of them that a foreign key took along.
+    /// Those of them that a foreign key changed by cascade.
     pub taken_along: u64,
     /// Columns, as they were.
     columns: Vec<Column>,

@@ -305,7 +305,7 @@ impl<'a> Open<'a> {
             name: self.name.to_string(),
             line: self.line + open.line - 1,
             what: "a quote is opened here and never closed; \
-                   mend the file, or read quotes as text with --quote none"
+                   fix the file, or read quotes as text with --quote none"
                 .to_owned(),
         }
     }

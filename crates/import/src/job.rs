@@ -13,7 +13,8 @@ use crate::request::{FieldTarget, OnDuplicate};
 /// How rows are loaded so that no partial import becomes visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LoadStrategy {
-    /// Into a shadow table that gets the target's name at the end; several sessions, a commit for each chunk.
+    /// Into a staging table that gets the target's name at the end; several sessions, a commit for each
+    /// chunk.
     Shadow,
     /// The same with an engine that can't roll back: the loaded rows are useless after a failure.
     ShadowUnsafe,
@@ -28,7 +29,7 @@ pub(crate) enum LoadStrategy {
 pub(crate) enum State {
     /// Rows are being loaded.
     Loading,
-    /// All rows are in the shadow table, which is about to get the target's name.
+    /// All rows are in the staging table, which is about to get the target's name.
     Swapping,
     /// All rows are in the table.
     Done,
@@ -81,7 +82,7 @@ pub(crate) struct Job {
     pub set: Vec<(String, String)>,
     /// Clauses of the indexes to build at the end.
     pub deferred: Vec<String>,
-    /// `SHOW CREATE TABLE` of the shadow table with all its indexes, to compare with at the end.
+    /// `SHOW CREATE TABLE` of the staging table with all its indexes, to compare with at the end.
     pub definition: String,
     /// The target's definition when the import began, to notice a change before the swap. Empty if unknown.
     #[serde(default)]
@@ -89,7 +90,7 @@ pub(crate) struct Job {
     /// Whether the import stays out of the binary log.
     #[serde(default)]
     pub no_binlog: bool,
-    /// The number of rows, if the shadow table was filled by writing its file.
+    /// The number of rows, if the staging table was filled by writing its file.
     #[serde(default)]
     pub filled: Option<u64>,
     /// What happens to a row whose key already exists.
@@ -200,7 +201,7 @@ pub(crate) struct Names {
     pub shadow: TableName,
     /// The replaced table, until it is dropped.
     pub old: TableName,
-    /// The shadow table, if somebody wrote to it in the short time in which it had the target's name.
+    /// The staging table, if somebody wrote to it in the short time in which it had the target's name.
     pub kept: TableName,
     /// The ledger.
     pub ledger: TableName,

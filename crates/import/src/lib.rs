@@ -1,7 +1,7 @@
 //! Imports delimited files into a table: as fast as the server accepts rows, all or nothing, with nothing
 //! lost.
 //!
-//! The path of a row: [`source`] opens and decompresses a file, [`chunk`] cuts it at record boundaries,
+//! The path of a row: [`source`] opens and decompresses a file, and [`chunk`] cuts it at record boundaries.
 //! `load` hands the chunks to sessions, `sender` sends each as one LOAD DATA LOCAL (or multi-row INSERT), and
 //! `bisect` finds the bad rows of a chunk for which the server returned warnings. `target` decides where rows
 //! go, `shadow` creates the table into which they are loaded first, `ledger` records on the server which

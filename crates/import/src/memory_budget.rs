@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_waits_and_what_is_too_large_goes_alone() {
+    fn chunks_wait_for_memory_and_an_oversized_chunk_goes_alone() {
         let budget = MemoryBudget::new(10);
         let (first, second) = (budget.take(4), budget.take(6));
         let (send, arrived) = crossbeam_channel::unbounded();

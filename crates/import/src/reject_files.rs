@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::{Error, Reject};
 
 /// Writes the rejects of one input. `INPUT.rejects` contains the rows unchanged, with the header, so that
-/// they can be mended and imported again; `INPUT.rejects.why` says for each where it was and what was wrong.
+/// they can be fixed and imported again; `INPUT.rejects.why` says for each where it was and what was wrong.
 /// Returns the name of the first file.
 pub(crate) fn write(
     disk: &dyn Disk,

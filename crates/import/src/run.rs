@@ -116,7 +116,7 @@ fn locked(
         Some((job, _)) if request.no_binlog && !job.no_binlog => {
             return Err(Error::Mismatch(
                 "rows of the stopped import are in the binary log already; resume it without --no-binlog, \
-                 or begin anew with --restart"
+                 or begin again with --restart"
                     .to_owned(),
             ));
         }
@@ -178,7 +178,7 @@ impl Run<'_> {
     fn begin(&mut self, session: &mut Session) -> Result<(Job, Option<LoadTotals>), Error> {
         let door = Some((&mut *session, Some(self.names)));
         let plan = self.at_rest(plan::make(self.request, self.files, self.context, door))?;
-        // A shadow table without a ledger is left from a run that died in between.
+        // A staging table without a ledger is left from a run that died in between.
         shadow::discard(session, self.names)?;
         tablespace::sweep(session, self.names, self.context)?;
         let result = self.prepare(session, plan);
@@ -217,7 +217,7 @@ impl Run<'_> {
         Ok((job, closed))
     }
 
-    /// Fills the shadow table by writing its file, if that is possible.
+    /// Fills the staging table by writing its file, if that is possible.
     fn fill(&self, session: &mut Session, job: &mut Job) -> Result<Option<LoadTotals>, Error> {
         let fill = TablespaceFill { request: self.request, context: self.context, files: self.files, job };
         let filled = self.at_rest(fill.run(session, &self.names.shadow))?;
@@ -368,7 +368,7 @@ impl Run<'_> {
         load.run()
     }
 
-    /// Keeps the server from purging while rows are loaded into the shadow table. After one LOAD DATA of the
+    /// Keeps the server from purging while rows are loaded into the staging table. After one LOAD DATA of the
     /// whole file purge would begin at the end; this has the same effect.
     fn put_off_purge(&self, job: &Job) -> Result<Option<Session>, Error> {
         if job.strategy != LoadStrategy::Shadow {

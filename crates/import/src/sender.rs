@@ -81,7 +81,7 @@ pub(crate) enum SendMethod {
 pub(crate) struct Outcome {
     /// The number of records, if all were accepted without a warning.
     pub clean: Option<u64>,
-    /// Complaints, as far as the server keeps them.
+    /// Server warnings, as far as the server keeps them.
     pub warnings: Vec<Warning>,
     /// The error, if the statement failed.
     pub failure: Option<server::Error>,

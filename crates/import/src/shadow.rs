@@ -1,4 +1,4 @@
-//! The shadow table, into which rows are loaded, and the swap in which it gets the target's name.
+//! The staging table, into which rows are loaded, and the swap in which it gets the target's name.
 
 use server::definition::{plain_indexes, quoted, sorted};
 use server::{Flavour, Session, TableName};
@@ -14,7 +14,7 @@ use progress::{Progress, count};
 /// than finding the place of each entry (docs/benchmarks.md). For less, the second pass does not pay.
 const DEFER_FROM_BYTES: u64 = 16 << 20;
 
-/// A shadow table that was created.
+/// A staging table that was created.
 #[derive(Default)]
 pub(crate) struct ShadowTable {
     /// Clauses of the indexes that are built at the end.
@@ -151,7 +151,7 @@ pub(crate) fn build_indexes(session: &mut Session, names: &Names, job: &Job) -> 
     )))
 }
 
-/// Gives the target's name to the shadow table, which has `rows` rows, in one step. It can be called again
+/// Gives the target's name to the staging table, which has `rows` rows, in one step. It can be called again
 /// after it was stopped anywhere.
 ///
 /// Changes that somebody made to the target meanwhile are searched for twice: before the renames, and again
@@ -235,7 +235,7 @@ fn first_difference(before: &str, now: &str) -> String {
     gone.into_iter().chain(new).collect::<Vec<_>>().join("; ")
 }
 
-/// Keeps rows that somebody inserted into the shadow table while it had the target's name.
+/// Keeps rows that somebody inserted into the staging table while it had the target's name.
 fn keep_foreign_rows(
     session: &mut Session,
     names: &Names,

@@ -1,4 +1,4 @@
-//! Fills the shadow table by writing its tablespace file: no row is sent to the server.
+//! Fills the staging table by writing its tablespace file: no row is sent to the server.
 //!
 //! What can't be stored in such a file, and what only the server can check, is refused with the reason; then
 //! the rows are sent to the server.

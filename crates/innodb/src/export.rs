@@ -100,7 +100,7 @@ impl Export {
             }
         }
         if reader.at != bytes.len() {
-            return Err(reader.corrupt("the file goes on behind its end"));
+            return Err(reader.corrupt("the file continues after its end"));
         }
         Ok(Export { counter_at, space_id, indexes, bytes })
     }

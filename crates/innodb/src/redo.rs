@@ -40,7 +40,7 @@ const FILE_RENAME: u8 = 0xA0;
 const LENGTH_MAX: u8 = 0xDF;
 /// Bytes after the records of a mini-transaction: the round, and a checksum.
 const END_BYTES: usize = 5;
-/// The round byte of what is written before the log begins anew.
+/// The round byte of what is written before the log starts over.
 const FIRST_ROUND: u8 = 1;
 /// More bytes than a mini-transaction has.
 const MINI_BYTES_MAX: usize = 64 << 20;

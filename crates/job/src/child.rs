@@ -104,7 +104,7 @@ impl Child {
     pub fn wait(&mut self, signals: &Signals) -> Result<u8> {
         loop {
             crossbeam_channel::select! {
-                recv(self.ended) -> status => return Ok(code(status.context("the command's end was missed")??)),
+                recv(self.ended) -> status => return Ok(code(status.context("the end of the command was missed")??)),
                 recv(signals.receiver()) -> signal => if let Ok(signal) = signal { self.signal(signal) },
             }
         }

@@ -53,7 +53,7 @@ fn backed_up(bytes: &[u8]) -> (TempDir, GenerationReader) {
 }
 
 #[test]
-fn what_is_written_lies_over_what_was_backed_up() {
+fn writes_cover_the_backup_without_changing_it() {
     let mut state = 0x1234_5678_9abc_def1;
     let bytes: Vec<u8> = (0..5 * BLOCK + 100).map(|_| random(&mut state).to_le_bytes()[3]).collect();
     let (folder, content) = backed_up(&bytes);
@@ -138,7 +138,7 @@ fn names_are_made_moved_and_removed() {
 }
 
 #[test]
-fn nothing_can_be_changed_without_room() {
+fn without_an_overlay_nothing_can_be_changed() {
     let (folder, _) = backed_up(b"bytes");
     let path = folder.path().join("data");
     let inodes = InodeTable::new(

@@ -61,7 +61,7 @@ pub(crate) fn run<S: Send, P: Send, R: Send>(
     })
 }
 
-/// The result of a thread. Its panic goes on here.
+/// The result of a thread. A panic of the thread continues here.
 pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_taken_in_order_whoever_is_first() {
+    fn results_are_delivered_in_the_order_of_the_input() {
         for threads in [1, 4] {
             let (taken, states) = doubled(threads, 200, &[], false);
             assert_eq!(taken, (1..=200).map(|number| 2 * number).collect::<Vec<_>>());

@@ -1,7 +1,7 @@
 //! The redo log of a running server, copied while the server writes it.
 //!
 //! Data files that are copied while a server changes them have each page as of another point in time. Crash
-//! recovery with the redo log makes them consistent: the log must begin at the last checkpoint before the
+//! recovery with the redo log makes them consistent. The log must begin at the last checkpoint before the
 //! first page was read, and must have no gap up to its end, which is at or after the last change of every
 //! page. [`RedoCopier::begin`] takes that checkpoint, [`RedoCopier::step`] reads what the server has written
 //! since, and [`RedoCopier::finish`] ends the copy. Every mini-transaction is verified on the way.
@@ -245,7 +245,7 @@ impl RedoCopier {
         self.is_same_file()
     }
 
-    /// Reads up to [`PIECE`] bytes; after the last byte of the file the log goes on at its beginning.
+    /// Reads up to [`PIECE`] bytes; after the last byte of the file the log continues at its beginning.
     fn piece(&mut self, flushed: u64, current: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error> {
         let from = self.lsn();
         let (at, until_end) = self.copier.place();

@@ -253,7 +253,7 @@ impl<'a> MergeInput<'a> {
         Ok(head.advance()?.then_some(head))
     }
 
-    /// Goes on to the next record; says whether there is one.
+    /// Advances to the next record; says whether there is one.
     fn advance(&mut self) -> std::io::Result<bool> {
         if self.gathered.len() == 0 {
             self.gathered = self.source.gather(&mut self.bytes)?.into_iter();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn others_keep_some_room_on_the_disk() {
+    fn sorting_leaves_free_space_on_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let mut sorter = Sorter::new(1, folder.path());
         // A record of one byte, and the lengths before it.

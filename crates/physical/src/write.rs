@@ -136,8 +136,8 @@ pub fn check(session: &mut Session, request: &Request<'_>) -> Result<(), Error> 
 /// server's user or as root.
 ///
 /// # Errors
-/// [`Error::Refused`] if this server or table does not qualify, before anything is changed; [`Error::Row`]
-/// for rows out of order or with the same key; [`Error::Taken`] if the target has rows of others; errors of
+/// [`Error::Refused`] if this server or table does not qualify, before anything is changed. [`Error::Row`]
+/// for rows out of order or with the same key. [`Error::Taken`] if the target has rows of others. Errors of
 /// the server, of files, and of the input. The target is unchanged then.
 pub fn write<P: Send>(
     session: &mut Session,

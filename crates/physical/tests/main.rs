@@ -1,10 +1,12 @@
 //! Tables that are filled by files, on real servers.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-#[path = "main/beside.rs"]
-mod beside;
 #[path = "main/change.rs"]
 mod change;
+#[path = "main/changed_pages.rs"]
+mod changed_pages;
+#[path = "main/concurrent.rs"]
+mod concurrent;
 #[path = "main/file_name.rs"]
 mod file_name;
 #[path = "main/page_check.rs"]
@@ -15,8 +17,6 @@ mod random;
 mod redo;
 #[path = "main/redo_copy.rs"]
 mod redo_copy;
-#[path = "main/since.rs"]
-mod since;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/write.rs"]

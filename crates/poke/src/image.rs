@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn another_build_than_the_one_that_runs_is_refused() {
+    fn a_program_of_another_build_is_refused() {
         let image = own("/proc/self/exe").unwrap();
         assert!(image.build.len() >= 16 && image.build.bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert!(image.version().unwrap_err().to_string().contains("has no symbol server_version"));

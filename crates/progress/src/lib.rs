@@ -93,7 +93,7 @@ pub struct Part<'a> {
     pub is_whole: bool,
 }
 
-/// What is reported while work goes on. Called from several threads.
+/// What is reported while work continues. Called from several threads.
 pub trait Progress: Sync {
     /// A new phase begins: its name, and how many bytes it will go through if that is known.
     fn phase(&self, name: &str, bytes: Option<u64>);

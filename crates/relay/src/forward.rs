@@ -142,7 +142,7 @@ impl Route {
     /// Moves rows until none is left that was asked for, or the run is stopped.
     ///
     /// # Errors
-    /// Errors other than lost connections, which are made anew.
+    /// Errors other than lost connections, which are opened again.
     pub fn run(&self, report: &dyn Progress) -> Result<Summary> {
         // The owned row goes back with a connection that is lost, and is sent again: the destination knows
         // whether it has arrived.
@@ -184,7 +184,8 @@ pub struct Summary {
     pub time: Duration,
 }
 
-/// Moves rows with connections that are made anew when they are lost, until it is stopped or there are none.
+/// Moves rows with connections that are opened again when they are lost, until it is stopped or there are
+/// none.
 pub(crate) fn keep_running<L>(
     stop: &AtomicBool,
     report: &dyn Progress,

@@ -41,7 +41,7 @@ impl Receipt {
     /// Takes messages until none is left that was asked for, or the run is stopped.
     ///
     /// # Errors
-    /// Errors other than lost connections, which are made anew.
+    /// Errors other than lost connections, which are opened again.
     pub fn run(&self, report: &dyn Progress) -> Result<Summary> {
         let connect = || Receiver::connect(self);
         keep_running(&self.stop, report, connect, |receiver, moved| receiver.run(self, moved))

@@ -60,15 +60,15 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "MODE")]
     ssl_mode: Option<SslMode>,
 
-    /// CA certificates the server's must lead to
+    /// File with the certificates of the authorities that may have signed the server's certificate
     #[arg(long, value_name = "FILE")]
     ssl_ca: Option<PathBuf>,
 
-    /// Our own certificate
+    /// The client's certificate
     #[arg(long, value_name = "FILE")]
     ssl_cert: Option<PathBuf>,
 
-    /// The key of our own certificate
+    /// The private key of the client's certificate
     #[arg(long, value_name = "FILE")]
     ssl_key: Option<PathBuf>,
 
@@ -181,7 +181,7 @@ pub(crate) struct MachineArgs {
     #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine, requires = "physical")]
     server_at: Option<Address>,
 
-    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    /// An option for ssh, as after its -o, such as ProxyJump=bastion
     #[arg(long, value_name = "OPTION", requires = "server_at")]
     ssh_option: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Which files of a tree: by paths from its top, or by patterns.
+//! A selection of a tree's files, by paths from its top or by patterns.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use block::tree::Files;
 use failure::usage;
 use glob::{MatchOptions, Pattern};
 
-/// A star does not go beyond a folder; two of them do.
+/// One star matches within a folder; two stars match across folders, too.
 const OPTIONS: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: false,
 };
 
-/// A path from the top of a tree, or a pattern with `*`, `?`, `[a-z]` and `**`. With a folder goes what is in
-/// it.
+/// A path from the top of a tree, or a pattern with `*`, `?`, `[a-z]` and `**`. A folder stands for
+/// everything in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
     text: String,
@@ -42,7 +42,7 @@ impl std::fmt::Display for Chosen {
 }
 
 impl Chosen {
-    /// Whether a path, or a folder that it is in, is meant.
+    /// Whether a path, or a folder that contains it, is selected.
     pub(crate) fn is(&self, path: &Path) -> bool {
         path.ancestors().any(|path| {
             path == Path::new(&self.text)
@@ -50,7 +50,7 @@ impl Chosen {
         })
     }
 
-    /// Fails if it is nothing in this tree.
+    /// Fails if it selects nothing in this tree.
     pub(crate) fn must_be_in(&self, files: &Files, shown: &str) -> Result<()> {
         if files.nodes().any(|node| self.is(&node.path)) {
             return Ok(());
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_a_pattern_and_what_is_below() {
+    fn paths_and_patterns_select_files_and_everything_below_folders() {
         let is = |pattern: &str, path: &str| pattern.parse::<Chosen>().unwrap().is(Path::new(path));
         for (pattern, path, answer) in [
             ("app/t.ibd", "app/t.ibd", true),

@@ -27,7 +27,7 @@ pub(crate) struct Cli {
     #[arg(long, short, global = true, help_heading = "General")]
     pub(crate) quiet: bool,
 
-    /// Say more about what is decided; twice for more
+    /// Explain what is decided; twice for more detail
     #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "General")]
     pub(crate) verbose: u8,
 }
@@ -109,8 +109,8 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     }
 }
 
-/// What people type who look for one of our commands, and which one that is. Clap would suggest the name
-/// that is spelled like it.
+/// Words that people try, and our command that does it. Clap would suggest the command with the most similar
+/// spelling.
 const LOOKED_FOR: [(&[&str], &str); 7] = [
     (
         &["slow", "queries", "digest", "digests", "statements"],
@@ -131,7 +131,8 @@ const LOOKED_FOR: [(&[&str], &str); 7] = [
     (&["flashback", "rollback"], "changes taken back: remora reverse; an import taken back: remora undo"),
 ];
 
-/// Puts our tip into a complaint about a command that does not exist, if it was `typed` for one of ours.
+/// Adds our hint to the error about an unknown command, if `typed` is a word that stands for one of our
+/// commands.
 pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Error {
     let is_command = usage.kind() == ErrorKind::InvalidSubcommand;
     let found =
@@ -143,7 +144,7 @@ pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Err
     usage
 }
 
-/// Adds exit codes to the end of every command's help, and examples to those of commands below another.
+/// Adds exit codes to the end of every command's help, and examples to the help of subcommands.
 pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     names.into_iter().fold(command.after_help(status(&Exit::ALL)), |command, name| {
@@ -160,7 +161,8 @@ fn status(exits: &[Exit]) -> String {
     format!("EXIT STATUS\n{}", exits.iter().map(line).collect::<String>())
 }
 
-/// A command, and those below it. Without examples of its own it has those that the one above has of it.
+/// A command and its subcommands. A subcommand without examples of its own gets those of its parent that are
+/// about it.
 fn completed(command: clap::Command, path: &str, above: &str, status: &str) -> clap::Command {
     let own = command.get_after_help().map(ToString::to_string);
     let examples = own.unwrap_or_else(|| examples(path, above));
@@ -172,8 +174,8 @@ fn completed(command: clap::Command, path: &str, above: &str, status: &str) -> c
     command.after_help(format!("{examples}\n\n{status}").trim_start().to_owned())
 }
 
-/// The examples of a command among those of the one above it. Each begins with two spaces, and more lines of
-/// it with more.
+/// The examples of a subcommand among those of its parent. An example begins with two spaces, and its further
+/// lines with more.
 fn examples(path: &str, above: &str) -> String {
     let is_of = |line: &str| {
         let rest = line.trim_start().strip_prefix(path);
@@ -214,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_for_is_found() {
-        let said = |typed: &str| {
+    fn words_that_people_try_lead_to_our_commands() {
+        let hint = |typed: &str| {
             let error = Cli::command().try_get_matches_from(["remora", typed]).unwrap_err();
             with_tip(error, Some(typed)).to_string()
         };
@@ -224,11 +226,11 @@ mod tests {
             let named = tip.split("remora ").nth(1).unwrap().split([' ', ',', ';']).next().unwrap();
             assert!(commands.find_subcommand(named).is_some(), "{tip}");
             for word in words {
-                let said = said(word);
-                assert!(said.contains(tip) && !said.contains("similar"), "{said}");
+                let message = hint(word);
+                assert!(message.contains(tip) && !message.contains("similar"), "{message}");
             }
         }
-        assert!(said("dumb").contains("'dump'"), "{}", said("dumb"));
+        assert!(hint("dumb").contains("'dump'"), "{}", hint("dumb"));
     }
 
     fn check(command: &clap::Command, path: &str) {
@@ -260,13 +262,13 @@ mod tests {
             let (_, section) = text.split_once("\n## Exit status\n").unwrap();
             let section = section.split("\n## ").next().unwrap();
             let words: BTreeSet<&str> = section.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-            let told: Vec<Exit> = Exit::ALL
+            let documented: Vec<Exit> = Exit::ALL
                 .into_iter()
                 .filter(|exit| words.contains(exit.code().to_string().as_str()))
                 .collect();
             let mut known = Exit::of_command(name);
             known.retain(|exit| !matches!(exit, Exit::Command(_)));
-            assert_eq!(told, known, "{name}");
+            assert_eq!(documented, known, "{name}");
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Exit {
     Server,
     /// Another run is using the target.
     Busy,
-    /// Done, but the history that is archived is broken: by a gap or a fork.
+    /// Done, but the archive's timeline has ended with a gap or a fork.
     Broken,
     /// Stopped by SIGHUP.
     HungUp,
@@ -94,7 +94,7 @@ impl Exit {
             Exit::Damaged => "verification found a difference or damage",
             Exit::Server => "server unreachable, or it refused the connection",
             Exit::Busy => "target in use by another run, or a lock not obtained in time",
-            Exit::Broken => "done, but the server's log has a gap or another history",
+            Exit::Broken => "done, but the server's log has a gap or a fork",
             Exit::HungUp => "stopped by SIGHUP",
             Exit::Interrupted => "stopped by SIGINT",
             Exit::Terminated => "stopped by SIGTERM",
@@ -105,7 +105,7 @@ impl Exit {
     /// What a command can end with, in the order of the codes, as its manual page has it.
     pub(crate) fn of_command(name: &str) -> Vec<Exit> {
         use Exit::{Broken, Busy, Command, Damaged, Partial, Server};
-        // Whether it says so when a signal stops it.
+        // `is_stopped`: whether it has an exit code of its own when a signal stops it.
         let (further, is_stopped): (&[Exit], bool) = match name {
             "backup" | "dump" | "load" => (&[Partial, Damaged, Server, Busy], true),
             "binlog" => (&[Damaged, Server, Busy, Broken], true),
@@ -129,7 +129,7 @@ impl Exit {
             _ => (&[], false),
         };
         let all = [&[Exit::Done, Exit::Failed, Exit::Usage], further].concat();
-        // What ran for the user says whether it is done.
+        // A command that runs another one ends with the other's code, also when all is well.
         let has_own = |exit: &Exit| *exit != Exit::Done || !further.contains(&Command(0));
         let stopped = [Exit::HungUp, Exit::Interrupted, Exit::Terminated].into_iter().filter(|_| is_stopped);
         all.into_iter().filter(has_own).chain(stopped).collect()
@@ -274,17 +274,17 @@ pub(crate) fn stdout() -> Stdout {
     Stdout(io::stdout().lock())
 }
 
-fn told(error: io::Error) -> io::Error {
+fn without_reader(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::BrokenPipe { io::Error::new(error.kind(), ReaderGone) } else { error }
 }
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(told)
+        self.0.write(bytes).map_err(without_reader)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(told)
+        self.0.flush().map_err(without_reader)
     }
 }
 

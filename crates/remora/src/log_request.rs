@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The transactions and rows of binary logs that the command line selects.
 
 use std::path::PathBuf;
 
@@ -71,7 +71,7 @@ impl Request {
         }
     }
 
-    /// The files. `shows_times`: it is told when transactions can't have ended when they say.
+    /// The files. `shows_times`: warns if transactions can't have ended at the times that they have.
     pub(crate) fn files(&self, shows_times: bool) -> Result<Found> {
         self.must_be_possible()?;
         let needs_notes = shows_times || self.since.is_some() || self.until.is_some();

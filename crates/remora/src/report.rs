@@ -55,7 +55,7 @@ struct Phase {
     whole: u64,
     /// What is done of a phase without bytes, in words.
     steps: Option<String>,
-    /// Whether it goes on until it is stopped, so that a log would fill with its lines.
+    /// Whether it continues until it is stopped, so that its lines would fill a log.
     is_endless: bool,
 }
 
@@ -158,7 +158,7 @@ impl Report {
     /// Prints the last message of a command that failed.
     pub(crate) fn error(&self, error: &anyhow::Error, exit: Exit) {
         self.end();
-        let text = told(error);
+        let text = error_text(error);
         if self.is_json() {
             let line = json!({"message_type": "error", "message": text, "exit_code": exit.code()});
             self.message(&line).ok();
@@ -167,8 +167,7 @@ impl Report {
         }
     }
 
-    /// Begins a phase that goes on until it is stopped: its line is shown on a terminal, and when it is asked
-    /// for.
+    /// Begins a phase that continues until it is stopped: its line is shown on a terminal, and on request.
     pub(crate) fn endless(&self, name: &str) {
         self.phase(name, None);
         self.phase_now().is_endless = true;
@@ -351,7 +350,7 @@ pub(crate) fn rate(rows_a_second: f64) -> String {
 }
 
 /// An error with its causes. One whose text its parent repeats is left out.
-pub(crate) fn told(error: &anyhow::Error) -> String {
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for part in error.chain().map(ToString::to_string) {
         if !text.contains(&part) {

@@ -8,11 +8,11 @@ use failure::usage;
 use humanize::date_time;
 use repository::location::Location;
 
-/// The longest time: nobody can take it back, and a slip of the finger must not cost ten years.
+/// The longest time: nobody can take it back, and a typing error must not cost ten years of storage.
 const DAYS_MAX: u64 = 400;
 
-/// A long run retains anew what it goes on with when one part in this many of the time has passed, and after
-/// a day at the latest.
+/// A long run retains the files that it continues with again, when one part in this many of the time has
+/// passed, and after a day at the latest.
 const RENEWALS: u64 = 16;
 const RENEWED_MAX_S: u64 = 86_400;
 
@@ -37,7 +37,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 }
 
 impl RetainArguments {
-    /// How often a long run has to retain anew what it goes on with.
+    /// How often a long run has to retain the files that it continues with again.
     pub(crate) fn renewed(self) -> Option<Duration> {
         self.retain.map(|seconds| Duration::from_secs((seconds / RENEWALS).min(RENEWED_MAX_S)))
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::seconds;
 
     #[test]
-    fn what_nobody_can_shorten_is_not_too_long() {
+    fn a_retention_that_is_too_long_is_refused() {
         assert_eq!([seconds("1m"), seconds("400d")], [Ok(60), Ok(34_560_000)]);
         assert!([seconds("0d"), seconds("401d"), seconds("10y")].iter().all(Result::is_err));
     }

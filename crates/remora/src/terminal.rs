@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_told_from_their_bytes() {
+    fn keys_are_recognised_by_their_bytes() {
         let codes = |bytes: &[u8]| keys(bytes).into_iter().map(|key| key.code).collect::<Vec<_>>();
         let letters = |text: &str| text.chars().map(KeyCode::Char).collect::<Vec<_>>();
         assert_eq!(codes("q/\u{e4}?".as_bytes()), letters("q/\u{e4}?"));

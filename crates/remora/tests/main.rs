@@ -11,8 +11,10 @@ mod store;
 #[path = "main/support.rs"]
 mod support;
 
-#[path = "main/arrived.rs"]
-mod arrived;
+#[path = "main/archive_prune.rs"]
+mod archive_prune;
+#[path = "main/arrival_time.rs"]
+mod arrival_time;
 #[path = "main/backup.rs"]
 mod backup;
 #[path = "main/binlog.rs"]
@@ -21,28 +23,18 @@ mod binlog;
 mod binlog_history;
 #[path = "main/binlog_wire.rs"]
 mod binlog_wire;
-#[path = "main/boot.rs"]
-mod boot;
-#[path = "main/byte.rs"]
-mod byte;
-#[path = "main/children.rs"]
-mod children;
-#[path = "main/children_random.rs"]
-mod children_random;
-#[path = "main/concurrent.rs"]
-mod concurrent;
-#[path = "main/crash.rs"]
-mod crash;
+#[path = "main/characters.rs"]
+mod characters;
 #[path = "main/cron.rs"]
 mod cron;
+#[path = "main/dialect_guess.rs"]
+mod dialect_guess;
 #[path = "main/doctor.rs"]
 mod doctor;
-#[path = "main/doubt.rs"]
-mod doubt;
 #[path = "main/dump.rs"]
 mod dump;
-#[path = "main/duplicate.rs"]
-mod duplicate;
+#[path = "main/duplicate_keys.rs"]
+mod duplicate_keys;
 #[path = "main/encrypted_log.rs"]
 mod encrypted_log;
 #[path = "main/extract.rs"]
@@ -53,32 +45,30 @@ mod extract_backup;
 mod extract_dump;
 #[path = "main/failover.rs"]
 mod failover;
-#[path = "main/form.rs"]
-mod form;
+#[path = "main/file_format.rs"]
+mod file_format;
 #[path = "main/galera.rs"]
 mod galera;
 #[path = "main/gate.rs"]
 mod gate;
 #[path = "main/hot.rs"]
 mod hot;
-#[path = "main/huge.rs"]
-mod huge;
-#[path = "main/ibd.rs"]
-mod ibd;
-#[path = "main/ibd_far.rs"]
-mod ibd_far;
-#[path = "main/ibd_room.rs"]
-mod ibd_room;
-#[path = "main/ibd_step.rs"]
-mod ibd_step;
-#[path = "main/ibd_values.rs"]
-mod ibd_values;
+#[path = "main/huge_transaction.rs"]
+mod huge_transaction;
+#[path = "main/import_concurrent.rs"]
+mod import_concurrent;
+#[path = "main/import_crash.rs"]
+mod import_crash;
+#[path = "main/import_options.rs"]
+mod import_options;
+#[path = "main/import_restrictions.rs"]
+mod import_restrictions;
 #[path = "main/kafka.rs"]
 mod kafka;
-#[path = "main/keep.rs"]
-mod keep;
 #[path = "main/key.rs"]
 mod key;
+#[path = "main/large_rows.rs"]
+mod large_rows;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/log.rs"]
@@ -89,40 +79,50 @@ mod log_where;
 mod lvm;
 #[path = "main/mirror.rs"]
 mod mirror;
-#[path = "main/moment.rs"]
-mod moment;
 #[path = "main/mount.rs"]
 mod mount;
 #[path = "main/mount_large.rs"]
 mod mount_large;
 #[path = "main/mount_options.rs"]
 mod mount_options;
-#[path = "main/one_table.rs"]
-mod one_table;
-#[path = "main/option.rs"]
-mod option;
 #[path = "main/pack.rs"]
 mod pack;
+#[path = "main/physical.rs"]
+mod physical;
+#[path = "main/physical_disk_space.rs"]
+mod physical_disk_space;
+#[path = "main/physical_far.rs"]
+mod physical_far;
+#[path = "main/physical_kill.rs"]
+mod physical_kill;
+#[path = "main/physical_values.rs"]
+mod physical_values;
 #[path = "main/poke.rs"]
 mod poke;
-#[path = "main/pruned.rs"]
-mod pruned;
 #[path = "main/queue.rs"]
 mod queue;
 #[path = "main/queue_broker.rs"]
 mod queue_broker;
 #[path = "main/queue_kafka.rs"]
 mod queue_kafka;
-#[path = "main/queue_mend.rs"]
-mod queue_mend;
+#[path = "main/queue_repair.rs"]
+mod queue_repair;
 #[path = "main/queue_status.rs"]
 mod queue_status;
 #[path = "main/real_store.rs"]
 mod real_store;
+#[path = "main/recovery_scene.rs"]
+mod recovery_scene;
 #[path = "main/reject.rs"]
 mod reject;
+#[path = "main/restore_tables.rs"]
+mod restore_tables;
 #[path = "main/reverse.rs"]
 mod reverse;
+#[path = "main/reverse_children.rs"]
+mod reverse_children;
+#[path = "main/reverse_children_random.rs"]
+mod reverse_children_random;
 #[path = "main/reverse_definitions.rs"]
 mod reverse_definitions;
 #[path = "main/reverse_refused.rs"]
@@ -137,20 +137,18 @@ mod sandbox_command;
 mod segments;
 #[path = "main/segments_read.rs"]
 mod segments_read;
-#[path = "main/server.rs"]
-mod server;
-#[path = "main/size.rs"]
-mod size;
+#[path = "main/snapshot_server.rs"]
+mod snapshot_server;
 #[path = "main/ssh.rs"]
 mod ssh;
 #[path = "main/stat.rs"]
 mod stat;
-#[path = "main/story.rs"]
-mod story;
 #[path = "main/table.rs"]
 mod table;
-#[path = "main/target.rs"]
-mod target;
+#[path = "main/table_properties.rs"]
+mod table_properties;
+#[path = "main/text_values.rs"]
+mod text_values;
 #[path = "main/tmpfs.rs"]
 mod tmpfs;
 #[path = "main/tree.rs"]
@@ -159,21 +157,23 @@ mod tree;
 mod uncache;
 #[path = "main/until.rs"]
 mod until;
-#[path = "main/until_before.rs"]
-mod until_before;
-#[path = "main/until_goal.rs"]
-mod until_goal;
+#[path = "main/until_edges.rs"]
+mod until_edges;
+#[path = "main/until_generation.rs"]
+mod until_generation;
 #[path = "main/until_history.rs"]
 mod until_history;
-#[path = "main/until_source.rs"]
-mod until_source;
+#[path = "main/until_settings.rs"]
+mod until_settings;
 #[path = "main/until_xa.rs"]
 mod until_xa;
 #[path = "main/url.rs"]
 mod url;
-#[path = "main/value.rs"]
-mod value;
 #[path = "main/vars.rs"]
 mod vars;
+#[path = "main/verify_boot.rs"]
+mod verify_boot;
 #[path = "main/verify_log.rs"]
 mod verify_log;
+#[path = "main/wrong_delete.rs"]
+mod wrong_delete;

@@ -55,7 +55,7 @@ pub struct Dialect {
     /// Encloses fields that contain delimiters or line ends. It opens a field only as its first byte, and
     /// stands for itself when doubled inside (RFC 4180, section 2).
     pub quote: Option<u8>,
-    /// Takes away the special meaning of the next byte, in and out of quotes, as in LOAD DATA: before `0 b n
+    /// Takes away the special meaning of the next byte, in and out of quotes, as in LOAD DATA. Before `0 b n
     /// r t Z` it makes a control character, alone with `N` it makes NULL, and before any other byte it makes
     /// that byte. An escape equal to the quote means the same as none: quotes are doubled.
     pub escape: Option<u8>,

@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table of types and texts")]
-    fn what_a_column_does_not_keep_is_told() {
+    fn values_that_a_column_does_not_keep_are_reported() {
         for (sql, kept, changed) in [
             (
                 "int",

@@ -5,9 +5,9 @@
 //! paths that every row takes. It is not a writer of CSV files and not a schema library: the only SQL it
 //! produces is one `CREATE TABLE`.
 //!
-//! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] convert its bytes to UTF-8,
-//! [`sniff`] finds its [`Dialect`] from a sample, [`Splitter`] cuts blocks at record ends, [`records`] and
-//! [`fields`] split a chunk, [`ColumnStats`] examines every value and chooses the column's type,
+//! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] convert its bytes to UTF-8, and
+//! [`sniff`] finds its [`Dialect`] from a sample. [`Splitter`] cuts blocks at record ends, and [`records`]
+//! and [`fields`] split a chunk. [`ColumnStats`] examines every value and chooses the column's type,
 //! [`create_table`] prints the table and [`Rewriter`] turns each record into a line for `LOAD DATA`.
 //!
 //! ```

@@ -203,9 +203,9 @@ fn smaller(kind: ColumnKind, tight: ColumnKind, bytes: fn(ColumnKind) -> usize) 
 /// What InnoDB adds to a row: its header, the row id if there is no key, transaction id and undo pointer.
 const PAGE_OVERHEAD_BYTES: usize = 5 + 6 + 6 + 7;
 
-/// The most bytes of a column in a page, as InnoDB counts them when a table is created (ROW_FORMAT=DYNAMIC,
-/// and `dict_index_t::record_size_info()` of MariaDB 10.11): values of a type longer than 255 bytes may go to
-/// separate pages, and leave 20 bytes and a length.
+/// The most bytes of a column in a page, as InnoDB counts them when a table is created with
+/// ROW_FORMAT=DYNAMIC (`dict_index_t::record_size_info()` of MariaDB 10.11). Values of a type longer than 255
+/// bytes may go to separate pages, and leave 20 bytes and a length.
 fn page_bytes(kind: ColumnKind) -> usize {
     let own_page = 21;
     match kind {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_opens_for_one_key_purpose_and_subject() {
+    fn sealed_data_open_for_one_key_purpose_and_subject() {
         let (mine, other) = ([7; 32], [8; 32]);
         let sealed = seal_to(&public(&mine), b"purpose", b"about", b"hello").unwrap();
         assert_eq!(open_from(&mine, b"purpose", b"about", &sealed).as_deref(), Some(&b"hello"[..]));

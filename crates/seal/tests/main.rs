@@ -4,7 +4,7 @@
 
 #[path = "main/keys.rs"]
 mod keys;
-#[path = "main/vault.rs"]
+#[path = "main/block_sealer.rs"]
 mod sealer;
 #[path = "main/stream.rs"]
 mod stream;

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_does_not_say_is_off() {
+    fn a_capability_that_a_server_does_not_report_is_off() {
         let about = About::from_rows(&[
             vec![Some("version".into()), Some("5.6.51".into())],
             vec![Some("read_only".into()), Some("NO_LOCK".into())],

@@ -278,8 +278,8 @@ impl BinlogDump {
         Ok(())
     }
 
-    /// Reads a payload. Returns false if not all of it came in time. What came of it is kept, and nothing
-    /// waits longer: a network that fails amid an event must not keep anybody from looking around.
+    /// Reads a payload. Returns false if not all of it arrived in time. What arrived is kept, and nothing
+    /// waits longer: a network that fails within an event must not keep the caller from other work.
     fn receive(&mut self, wait: Duration) -> Result<bool, Error> {
         // What is here already needs no clock.
         let until = if self.has_more() { None } else { Some(Instant::now() + wait) };
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stalls_amid_an_event_is_not_waited_for_and_nothing_is_lost() {
+    fn a_server_that_stalls_within_an_event_is_not_waited_for() {
         let long = [BUFFER_BYTES - 5, BUFFER_BYTES - 4, BUFFER_BYTES, PAYLOAD_MAX - 1, PAYLOAD_MAX + 9];
         for len in [20, 300].into_iter().chain(long) {
             let (mut dump, peer) = dump();

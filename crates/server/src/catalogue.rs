@@ -354,7 +354,7 @@ impl Catalogue {
     }
 
     /// Asks about one thing. `None`: it was dropped since it was listed, or the server can't tell about it,
-    /// which is then listed among what is omitted. Everything else goes on.
+    /// which is then listed among what is omitted. Everything else continues.
     fn one<T>(
         &mut self,
         session: &mut Session,

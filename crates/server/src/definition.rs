@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_database_gives_its_tables_is_found() {
+    fn the_defaults_of_a_database_are_found() {
         let of = |text: &str| database_defaults(text);
         let some = |text: &str| Some(text.to_owned());
         let sql = "CREATE DATABASE `COLLATE x` /*!40100 DEFAULT CHARACTER SET utf8 COLLATE utf8_bin */ COMMENT 'COLLATE y'";
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_servers_write_otherwise_is_made_alike() {
+    fn spellings_of_other_servers_are_normalised() {
         let old = "CREATE TABLE `T``x` (\n  `A` time(3) /* mariadb-5.3 */ DEFAULT 'x /* mariadb-5.3 */ `A`'\n) ENGINE=InnoDB";
         assert_eq!(sorted(old), sorted(&old.replacen(" /* mariadb-5.3 */", "", 1)));
         assert_ne!(sorted(old), sorted(&old.replace(" /* mariadb-5.3 */", "")));

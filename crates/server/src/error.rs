@@ -186,7 +186,7 @@ pub enum Error {
     /// The server sent something that the protocol does not allow or this program does not understand.
     #[error("unexpected answer: {what}")]
     Protocol {
-        /// What was expected, and what came.
+        /// What was expected, and what arrived.
         what: String,
     },
 }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_is_told_from_what_does_not() {
+    fn temporary_errors_are_distinguished_from_permanent_ones() {
         assert!([1205, 1213, 1290, 1317, 3024].into_iter().all(is_passing));
         assert!(![0, DUP_ENTRY, TOO_BIG_ROWSIZE, 1064, 1142, 1366].into_iter().any(is_passing));
         assert!(is_retryable(1213) && !is_retryable(1317));

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_left_to_the_server() {
+    fn grants_that_are_not_understood_are_left_to_the_server() {
         for line in ["GRANT ALL PRIVILEGES ON *.* TO `a`@`h`", "REVOKE SELECT ON `d`.* FROM `a`@`h`"] {
             assert!(grants(&[line]).has("DROP", Scope::Schema("d")), "{line}");
         }

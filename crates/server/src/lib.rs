@@ -4,9 +4,9 @@
 //! runs statements, streams rows out and LOAD DATA in, and says in [`About`] what the server is and can do.
 //! Errors name the next step, down to the missing `GRANT`.
 //!
-//! What it deliberately does not do: it reads neither the command line nor the environment (the caller passes
-//! both as values), prints nothing, never prompts, and opens no file on behalf of the server: `LOAD DATA
-//! LOCAL` is answered with the one stream that the caller opened and nothing else.
+//! It deliberately reads neither the command line nor the environment: the caller passes both as values. It
+//! prints nothing, never prompts, and opens no file on behalf of the server: `LOAD DATA LOCAL` is answered
+//! with the one stream that the caller opened and nothing else.
 //!
 //! ```no_run
 //! use server::{Environment, Overrides, Target};

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_table_name_is_refused() {
+    fn invalid_table_names_are_refused() {
         for text in ["", "orders", ".orders", "shop.", "a.b.c", "`a.b", "`a`b.c", "``.x", "a`.b", "a.`b`c"] {
             assert_eq!(parsed(text), None, "{text}");
         }

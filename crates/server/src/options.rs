@@ -70,7 +70,7 @@ pub struct OptionFiles {
 /// # Errors
 ///
 /// [`Error::OptionFile`] where the client would give up: a required file that can't be read, a group without
-/// `]`, an option before any group, an `!include` without a name, an `!includedir` that can't be listed; and
+/// `]`, an option before any group, an `!include` without a name, an `!includedir` that can't be listed. Also
 /// for a name or value that is not UTF-8. As in the client, an error inside an included file ends only that
 /// file.
 pub fn read_option_files(

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_loses_what_it_quotes_from_a_secretive_statement() {
+    fn a_message_does_not_quote_a_statement_with_secrets() {
         let sql = "CREATE USER app IDENTIFIED FOR 's3cret'";
         let said = "You have an error in your SQL syntax; check the manual for the right syntax to use near 'FOR 's3cret'' at line 1";
         assert!(!message(said, sql).contains("s3cret"));

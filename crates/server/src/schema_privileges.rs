@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_missing_is_told_at_once() {
+    fn all_missing_privileges_are_reported_at_once() {
         let some = rights(&[
             "GRANT USAGE ON *.* TO `app`@`localhost`",
             "GRANT SELECT, SHOW VIEW ON `shop\\_%`.* TO `app`@`localhost`",

@@ -40,10 +40,10 @@ pub trait RowSink {
     /// # Errors
     /// Errors of writing the row.
     fn end_row(&mut self) -> io::Result<()>;
-    /// All values of a row as they arrive: each after a byte with its length. A sink that can't take the row
-    /// in this form, for example because one of these bytes is not a length (from 251 on), leaves everything
-    /// as it was and returns `false`; the values are then passed on one by one. `end_row` follows in both
-    /// cases.
+    /// All values of a row as they arrive: each after a byte with its length. A sink may be unable to take
+    /// the row in this form, for example because one of these bytes is not a length (from 251 on). Then it
+    /// leaves everything as it was and returns `false`, and the values are passed on one by one. `end_row`
+    /// follows in both cases.
     fn packed_row(&mut self, _row: &[u8], _columns: usize) -> bool {
         false
     }

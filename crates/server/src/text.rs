@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_utf8_stays_as_it_is() {
+    fn utf8_stays_unchanged() {
         for plain in ["", "CREATE TABLE `t`", "\u{e9}\u{1f600}\u{fffd}\u{10feff}"] {
             assert_eq!(text(plain.as_bytes().to_vec()), plain);
             assert!(!has_marks(plain) && matches!(bytes(plain), Cow::Borrowed(_)));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sources_are_told_from_each_other_by_whatever_is_known_of_both() {
+    fn two_sources_are_distinguished_by_what_is_known_of_both() {
         let whole = ["db1", "m1", "mysql:/var/lib/mysql", "u1"].map(str::to_owned);
         let identity = |[host, machine, at, server]: [String; 4]| Identity { host, machine, at, server };
         for part in 0..4 {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_generations_are_told_apart_until_one_adopts_them() {
+    fn mixed_generations_are_distinguished_until_one_source_adopts_them() {
         let [one, two] = [of("db1", "mysql:/data"), of("db2", "mysql:/data")];
         let mut adopted = two.clone();
         adopted["adopted"] = json!(true);

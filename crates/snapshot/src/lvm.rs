@@ -300,7 +300,7 @@ mod tests {
   }"#;
 
     #[test]
-    fn what_a_volume_is() {
+    fn volumes_are_recognised_by_the_report_of_lvs() {
         let rows = rows(TOLD.as_bytes()).unwrap();
         let kind = |row: usize, room| kind(&rows[row], room);
         assert_eq!(kind(0, None), Ok(Kind::Thick { room: 20_971_520 }));

@@ -27,7 +27,7 @@ const FILES: &str = "innodb_data_file_path";
 /// Settings with files that a restored server can do without, and what is then missing.
 const APART: [(&str, &str); 3] = [
     ("log_bin_basename", "the binary log, so nothing that is committed after the backup"),
-    ("relay_log_basename", "the relay log, which a replica fetches anew"),
+    ("relay_log_basename", "the relay log, which a replica fetches again"),
     ("file_key_management_filename", "the keys without which encrypted tables can't be read"),
 ];
 /// The extension of files that say where a table's data are (InnoDB).

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_learnt_from_the_series() {
+    fn unknown_properties_are_taken_from_the_series() {
         let series = snapshot(
             "groups\tmysqld server\nhas\toptions variables\n",
             "a\tdefault=1\ttype=INT\tmin=0\tmax=9\tblock=2\twords=A,B\toption=required\tdeprecated=soon\tignored=gone\tmachine\n\
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_prints_of_itself_is_put_right() {
+    fn odd_output_of_a_program_is_corrected() {
         let series =
             snapshot("", "a\tdefault=7\tprinted=1K\nb\tdefault=7\tprinted=2\nc\tdefault=7\nd\tprinted=1\n");
         let mut own = snapshot("", "a\tdefault=1024\nb\tdefault=1\nc\tdefault=1\n");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_does_not_tell_follows_from_its_family() {
+    fn properties_that_a_server_does_not_report_follow_from_its_family() {
         let of = |version: &str, head: &str, lines: &str| {
             let text = format!("remora variables 1\ntitle\tx\nversion\t{version}\n{head}\n{lines}");
             let mut snapshot = Snapshot::read(&text).unwrap();

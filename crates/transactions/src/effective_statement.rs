@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_front_of_a_statement_is_not_it() {
+    fn prefixes_of_a_statement_are_skipped() {
         let said = |sql: &str| {
             let tokens = acting(sql)?;
             Some(tokens.into_iter().map(|token| token.text).collect::<Vec<_>>().join(" "))

@@ -101,7 +101,7 @@ mod tests {
     use super::EndTime::{self, Between, Then};
 
     #[test]
-    fn what_a_transaction_says_is_believed_if_it_can_be() {
+    fn a_plausible_time_of_a_transaction_is_used() {
         for says in [95, 100, 110, 115] {
             assert_eq!(EndTime::new(says, (Some(100), Some(110))), Then(says));
         }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_proven_of_a_time_is_said_and_nothing_else() {
+    fn only_proven_bounds_of_a_time_are_reported() {
         assert_eq!([99, 100, 101].map(|time| Then(100).is_by(time)), [Some(false), Some(true), Some(true)]);
         let by = [99, 100, 109, 110].map(|time| Between(100, 110).is_by(time));
         assert_eq!(by, [Some(false), None, None, Some(true)]);

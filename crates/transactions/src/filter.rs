@@ -256,7 +256,7 @@ impl Filter {
 /// What a filter says of tables, found once for each.
 pub(crate) struct Choices<'a> {
     filter: &'a Filter,
-    /// By number. A table that is described anew is another object.
+    /// By number. A table that is described again is another object.
     known: BTreeMap<u64, (Rc<Table>, Choice)>,
 }
 
@@ -346,7 +346,7 @@ mod tests {
 
     /// After a server was started again a number may be another table's.
     #[test]
-    fn a_table_that_is_described_anew_is_looked_at_again() {
+    fn a_table_that_is_described_again_is_checked_again() {
         let filter = filter(&["`b`=1", "@1=2"]);
         let mut choices = Choices::new(&filter);
         let named = table("app", &[Some("a"), Some("B")]);

@@ -19,7 +19,7 @@ use crate::transaction::Transaction;
 pub struct AskedRow<'a> {
     /// Before and after the change.
     pub row: Row<'a>,
-    /// Its table, the same object for all rows until it is described anew.
+    /// Its table, the same object for all rows until it is described again.
     pub table: &'a Rc<Table>,
     /// What happened to it.
     pub change: Change,

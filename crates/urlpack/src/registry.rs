@@ -26,9 +26,9 @@ impl Family {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Url, Self::Text];
 
-    /// The model that is number 0 unless another one was put in its place: one of 2.6 MB for URLs of the
-    /// World Wide Web, and one of 1.0 MB for short strings of other kinds, such as words, names, titles, file
-    /// paths, e-mails and small JSON. `model/NOTICE` names their training data. A model that was trained on
+    /// The model that is number 0 unless another one was put in its place. It has 2.6 MB for URLs of the
+    /// World Wide Web. For short strings of other kinds, such as words, names, titles, file paths, e-mails
+    /// and small JSON, it has 1.0 MB. `model/NOTICE` names their training data. A model that was trained on
     /// your own strings packs them better.
     pub fn built_in(self) -> Vec<u8> {
         let packed: &[u8] = match self {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn comes_back_and_knows_what_is_free() {
+    fn a_registry_is_read_back_and_finds_free_numbers() {
         let registry = some();
         let file = registry.to_bytes();
         assert_eq!(Registry::parse(&file), Ok(registry.clone()));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_or_edited_is_refused() {
+    fn a_cut_or_edited_registry_is_refused() {
         let file = some().to_bytes();
         for len in 0..file.len() {
             assert!(Registry::parse(&file[..len]).is_err(), "{len}");

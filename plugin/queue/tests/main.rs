@@ -2,36 +2,34 @@
 //! killed.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+#[path = "main/alter_kill.rs"]
+mod alter_kill;
+#[path = "main/bad_values.rs"]
+mod bad_values;
 #[path = "main/case.rs"]
 mod case;
-#[path = "main/change.rs"]
-mod change;
 #[path = "main/commit_order.rs"]
 mod commit_order;
+#[path = "main/core_panic.rs"]
+mod core_panic;
 #[path = "../../../examples/crawler/crawl.rs"]
 mod crawl;
 #[path = "main/crawler.rs"]
 mod crawler;
-#[path = "main/crowd.rs"]
-mod crowd;
 #[path = "main/ddl.rs"]
 mod ddl;
-#[path = "main/dedupe.rs"]
-mod dedupe;
-#[path = "main/due.rs"]
-mod due;
-#[path = "main/example.rs"]
-mod example;
-#[path = "main/fault.rs"]
-mod fault;
-#[path = "main/fifo.rs"]
-mod fifo;
-#[path = "main/full.rs"]
-mod full;
+#[path = "main/deduplication.rs"]
+mod deduplication;
+#[path = "main/examples.rs"]
+mod examples;
+#[path = "main/failed_statement.rs"]
+mod failed_statement;
+#[path = "main/full_disk.rs"]
+mod full_disk;
 #[path = "main/galera.rs"]
 mod galera;
-#[path = "main/keep.rs"]
-mod keep;
+#[path = "main/kept_rows.rs"]
+mod kept_rows;
 #[path = "main/kill.rs"]
 mod kill;
 #[path = "main/kill_mode.rs"]
@@ -42,8 +40,10 @@ mod lease;
 mod lease_end;
 #[path = "main/lock.rs"]
 mod lock;
-#[path = "main/policy.rs"]
-mod policy;
+#[path = "main/many_clients.rs"]
+mod many_clients;
+#[path = "main/message_groups.rs"]
+mod message_groups;
 #[path = "main/priority.rs"]
 mod priority;
 #[path = "main/reader.rs"]
@@ -52,19 +52,19 @@ mod reader;
 mod relay;
 #[path = "main/replica.rs"]
 mod replica;
+#[path = "main/scheduled.rs"]
+mod scheduled;
 #[path = "main/server.rs"]
 mod server;
-#[path = "main/strict.rs"]
-mod strict;
 #[path = "main/table.rs"]
 mod table;
 #[path = "main/times.rs"]
 mod times;
 #[path = "main/transaction.rs"]
 mod transaction;
-#[path = "main/unit.rs"]
-mod unit;
-#[path = "main/unseen.rs"]
-mod unseen;
+#[path = "main/tries.rs"]
+mod tries;
+#[path = "main/unreturned_rows.rs"]
+mod unreturned_rows;
 #[path = "main/value.rs"]
 mod value;

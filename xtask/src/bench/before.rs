@@ -108,7 +108,7 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
             (ratio(|cost| cost.wall_s), ratio(|cost| cost.server_s), ratio(|cost| cost.client_s));
         println!("| {} | {wall} | {server} | {client} |", step.name());
     }
-    println!("\nThis tree to the earlier program; each number is the one in the middle of {ROUNDS} rounds.");
+    println!("\nThis tree to the earlier program; each number is the median of {ROUNDS} rounds.");
     Ok(())
 }
 

@@ -117,7 +117,7 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     burden::measure(&ours, &burdens, rounds)
 }
 
-/// Starts those that can be had, and says which can't.
+/// Starts those that are available, and names the others.
 fn start_peers(seconds: u64) -> Result<Vec<Box<dyn Peer>>> {
     let mut peers: Vec<Box<dyn Peer>> = Vec::new();
     let left_out = |what: &str, error: anyhow::Error| println!("{what} is left out: {error:#}");

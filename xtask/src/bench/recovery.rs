@@ -1,5 +1,6 @@
 //! What an archive costs a server that writes, how late it is, how fast a log is replayed on a backup, and
-//! what little of a large generation costs. With `--store`, how fast backups go to a store and come back.
+//! how fast a small part of a large generation is restored. With `--store`, how fast backups go to a store
+//! and come back.
 
 mod attached;
 mod large;
@@ -40,7 +41,8 @@ struct Bench {
     transactions: Option<u32>,
 }
 
-/// What is measured, by the words of `--only`: with a server that writes, and with a large generation.
+/// The measurements by their words for `--only`: those with a server that writes, and those with a large
+/// generation.
 const WRITING: [&str; 4] = ["archive", "ack", "lag", "replay"];
 const LARGE: [&str; 2] = ["table", "mount"];
 

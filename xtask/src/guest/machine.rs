@@ -1,5 +1,5 @@
-//! A virtual machine: made to sleep once, woken for each test with disks of its own. Nothing of it is left
-//! when it is dropped.
+//! A virtual machine: saved once, and resumed for each test with disks of its own. Nothing of it is left when
+//! it is dropped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Part of the recipe of a bed: a machine wakes only as what it fell asleep as.
+/// Part of the recipe of an image: a saved machine can be resumed only with the same hardware.
 pub(crate) const ITSELF: &str = include_str!("machine.rs");
 /// How long anything may take. It only keeps a broken guest from being waited for.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -49,8 +49,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Starts one whose disks lie in `folder`. `incoming`: what it remembers.
-    fn start(bed: &Path, folder: &Path, ports: &Ports, incoming: Option<&Path>) -> Result<Machine> {
+    /// Starts one whose disks are in `folder`. `incoming`: its saved memory.
+    fn start(image: &Path, folder: &Path, ports: &Ports, incoming: Option<&Path>) -> Result<Machine> {
         let shown = |path: PathBuf| path.display().to_string();
         let disk = |name: &str| {
             let path = shown(folder.join(format!("{name}.qcow2")));
@@ -67,7 +67,7 @@ impl Machine {
         command.args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64", "-accel", "tcg,thread=multi"]);
         command.args(["-machine", "q35", "-cpu", "max", "-smp", "2", "-m", "512"]);
         command.args(["-nodefaults", "-display", "none", "-no-reboot"]);
-        command.arg("-kernel").arg(bed.join("vmlinuz")).arg("-initrd").arg(bed.join("initrd"));
+        command.arg("-kernel").arg(image.join("vmlinuz")).arg("-initrd").arg(image.join("initrd"));
         let kernel = "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable random.trust_cpu=on";
         command.args(["-append", kernel]);
         command.arg("-serial").arg(format!("file:{}", shown(folder.join("serial"))));
@@ -133,20 +133,20 @@ impl Drop for Machine {
     }
 }
 
-/// Boots the guest for the first time and puts it to sleep when all is there.
-pub(crate) fn freeze(bed: &Path) -> Result<()> {
-    overlay(&bed.join("root.img"), "raw", &bed.join("root.qcow2"))?;
-    let mut machine = Machine::start(bed, bed, &Ports::free()?, None)?;
+/// Boots the guest for the first time and saves it when everything is ready.
+pub(crate) fn save(image: &Path) -> Result<()> {
+    overlay(&image.join("root.img"), "raw", &image.join("root.qcow2"))?;
+    let mut machine = Machine::start(image, image, &Ports::free()?, None)?;
     until("a guest that is ready", || {
         if let Some(status) = machine.qemu.try_wait()? {
-            bail!("the guest ended: {status}: {}", fs::read_to_string(bed.join("serial"))?);
+            bail!("the guest ended: {status}: {}", fs::read_to_string(image.join("serial"))?);
         }
-        let said = fs::read(bed.join("serial"))?;
+        let said = fs::read(image.join("serial"))?;
         Ok(String::from_utf8_lossy(&said).contains(READY).then_some(()))
     })
-    .with_context(|| fs::read_to_string(bed.join("serial")).unwrap_or_default())?;
+    .with_context(|| fs::read_to_string(image.join("serial")).unwrap_or_default())?;
     machine.ask("migrate-set-parameters", json!({"max-bandwidth": 10_000_000_000_u64}))?;
-    machine.ask("migrate", json!({"uri": format!("exec:cat > {}", quoted(&bed.join("memory")))}))?;
+    machine.ask("migrate", json!({"uri": format!("exec:cat > {}", quoted(&image.join("memory")))}))?;
     machine.until_status("query-migrate", "completed")?;
     // What of the disks is only in its memory it writes now.
     machine.ask("quit", json!({}))?;
@@ -167,15 +167,15 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    pub(crate) fn wake(bed: &Path) -> Result<Guest> {
+    pub(crate) fn resume(image: &Path) -> Result<Guest> {
         let folder = tempfile::Builder::new().prefix("remora-guest-").tempdir()?;
         for name in ["root.qcow2", "data.qcow2"] {
-            overlay(&bed.join(name), "qcow2", &folder.path().join(name))?;
+            overlay(&image.join(name), "qcow2", &folder.path().join(name))?;
         }
         let ports = Ports::free()?;
-        let mut machine = Machine::start(bed, folder.path(), &ports, Some(&bed.join("memory")))?;
+        let mut machine = Machine::start(image, folder.path(), &ports, Some(&image.join("memory")))?;
         machine.until_status("query-status", "running")?;
-        Ok(Guest { machine, ports, key: bed.join("key"), known: bed.join("known_hosts"), folder })
+        Ok(Guest { machine, ports, key: image.join("key"), known: image.join("known_hosts"), folder })
     }
 
     /// A folder of this machine, for the test's own files.

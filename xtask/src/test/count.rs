@@ -24,7 +24,7 @@ const REASON: usize = 4;
 /// This many of the slowest tests are named at the end.
 const SLOWEST: usize = 10;
 
-/// A line of the file of skipped tests, with or without a word for its kind.
+/// A line of the file of skipped tests, which may begin with its kind.
 pub(super) fn skip(line: &str) -> String {
     line.strip_prefix("skipped: ").unwrap_or(line).to_owned()
 }
@@ -132,7 +132,7 @@ mod tests {
     use super::{Counts, result, skip, told};
 
     #[test]
-    fn what_is_left_out_is_counted_by_name() {
+    fn skipped_tests_are_counted_by_name() {
         let mut counts = Counts::default();
         for line in [
             "test a::works ... ok <1.500s>",

@@ -10,9 +10,9 @@ use crate::setup;
 /// Names the folder for files that tests make.
 pub(super) const SCRATCH: &str = "TMPDIR";
 
-/// The name of the file system in memory, before the id of its run; where it is, which is short because
-/// servers cut messages with paths; and its size, which must be free: several times as much as the tests were
-/// seen to take.
+/// The name of the file system in memory, before the id of its run. Then where it is, which is short because
+/// servers cut messages with paths. Then its size, which must be free: several times as much as the tests
+/// were seen to take.
 const MEMORY: &str = "remora-tests-";
 pub(super) const PLACE: &str = "/tmp/rt";
 const MEMORY_KIB: u64 = 12 << 20;

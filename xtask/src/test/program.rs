@@ -26,7 +26,7 @@ pub(super) struct Program {
 }
 
 /// The test programs of the workspace, built; the longest first. All are built with the features of the whole
-/// workspace: cargo would build one anew for its package alone.
+/// workspace: cargo would build one again for its package alone.
 pub(super) fn build() -> Result<Vec<Program>> {
     let mut list = cargo();
     list.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-run", "--quiet"]);
@@ -110,7 +110,7 @@ pub(super) fn run(programs: Vec<Program>, lanes: usize) -> Result<Counts> {
             let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
             let Some(mut program) = next else { return Ok(()) };
             let (counts, good) = program.run()?;
-            let mut all = all.lock().map_err(|_| anyhow::anyhow!("a lane panicked"))?;
+            let mut all = all.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
             let told = counts.failed > 0;
             all.join(&program.package, counts);
             if !good && !told {
@@ -124,7 +124,7 @@ pub(super) fn run(programs: Vec<Program>, lanes: usize) -> Result<Counts> {
             .into_iter()
             .try_for_each(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    all.into_inner().map_err(|_| anyhow::anyhow!("a lane panicked"))
+    all.into_inner().map_err(|_| anyhow::anyhow!("a thread panicked"))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ type Module = Vec<String>;
 /// What an imported name means in a module: a module, and the rest of the path.
 type Aliases = BTreeMap<(Module, String), Vec<String>>;
 
-/// Every circle is a complaint.
+/// Every circle is a problem.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     for source in sources(root)? {
         let folder = source.parent().and_then(|folder| folder.strip_prefix(root).ok());
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_may_know_what_is_above_and_tests_know_everything() {
+    fn child_modules_may_use_their_parents_and_tests_may_use_everything() {
         let below = [("a", "mod b; use b::B; pub struct A;"), ("a::b", "use super::A; pub struct B;")];
         assert!(circles(&below).is_empty());
         let tests = [("a", "use crate::b::B;"), ("b", "#[cfg(test)] mod tests { use crate::a::A; }")];

@@ -16,29 +16,54 @@ const REFUSED: &str = "## Words we do not use";
 /// Documents outside of `docs`.
 const AT_THE_TOP: [&str; 3] = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"];
 
+/// A word, and what to write instead.
+pub(super) type RefusedWord = (String, String);
+
 /// Complains about every document.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
-    let refused = refused(&read(root, Path::new(GLOSSARY))?);
+    let refused = refused_words(root)?;
     if refused.is_empty() {
         complaints.push(format!("{GLOSSARY}: no table below '{REFUSED}'"));
     }
     for file in documents(root)? {
         let text = read(root, &file)?;
-        let shown = file.display();
-        let is_glossary = file == Path::new(GLOSSARY);
+        let shown = file.to_string_lossy();
         for (line, prose) in blocks(&text) {
-            let found = refused.iter().filter(|(word, _)| !is_glossary && has(&prose, word));
-            complaints
-                .extend(found.map(|(word, instead)| format!("{shown}:{line}: '{word}'; write: {instead}")));
-            let long = sentences(&prose).filter(|sentence| words(sentence) > SENTENCE_WORDS_MAX);
-            complaints.extend(long.map(|sentence| {
-                let begin: String = sentence.chars().take(60).collect();
-                format!("{shown}:{line}: a sentence of {} words: {begin}", words(sentence))
-            }));
+            if file != Path::new(GLOSSARY) {
+                check_words(&shown, Some(line), &prose, &refused, complaints);
+            }
+            check_sentences(&shown, line, &prose, complaints);
         }
         links(root, &file, &text, complaints)?;
     }
     Ok(())
+}
+
+/// The refused words of the glossary.
+pub(super) fn refused_words(root: &Path) -> Result<Vec<RefusedWord>> {
+    Ok(refused(&read(root, Path::new(GLOSSARY))?))
+}
+
+/// Complains about refused words in a text.
+pub(super) fn check_words(
+    shown: &str,
+    line: Option<usize>,
+    prose: &str,
+    refused: &[RefusedWord],
+    complaints: &mut Vec<String>,
+) {
+    let place = line.map_or_else(String::new, |line| format!("{line}:"));
+    let found = refused.iter().filter(|(word, _)| has(prose, word));
+    complaints.extend(found.map(|(word, instead)| format!("{shown}:{place} '{word}'; write: {instead}")));
+}
+
+/// Complains about sentences in a text that are too long.
+pub(super) fn check_sentences(shown: &str, line: usize, prose: &str, complaints: &mut Vec<String>) {
+    let long = sentences(prose).filter(|sentence| words(sentence) > SENTENCE_WORDS_MAX);
+    complaints.extend(long.map(|sentence| {
+        let begin: String = sentence.chars().take(60).collect();
+        format!("{shown}:{line}: a sentence of {} words: {begin}", words(sentence))
+    }));
 }
 
 fn read(root: &Path, file: &Path) -> Result<String> {
@@ -61,7 +86,7 @@ fn documents(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The refused words of the glossary, each with what to write instead.
-fn refused(glossary: &str) -> Vec<(String, String)> {
+fn refused(glossary: &str) -> Vec<RefusedWord> {
     let table = glossary.split_once(REFUSED).map_or("", |(_, table)| table);
     let rows = table.lines().filter(|line| line.starts_with("| "));
     let cells = rows.skip(1).filter_map(|row| row.trim_matches('|').split_once('|'));
@@ -70,7 +95,7 @@ fn refused(glossary: &str) -> Vec<(String, String)> {
 
 /// The prose of a document: each paragraph, list item, heading and cell of a table, with its first line and
 /// without code.
-fn blocks(text: &str) -> Vec<(usize, String)> {
+pub(super) fn blocks(text: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut is_fenced, mut is_open) = (false, false);
     for (at, line) in text.lines().enumerate() {
@@ -104,7 +129,7 @@ fn is_item(line: &str) -> bool {
 }
 
 /// A text in which each span of code is one word, and links are their texts.
-fn without_code(text: &str) -> String {
+pub(super) fn without_code(text: &str) -> String {
     let mut prose = String::new();
     for (at, part) in text.replace("``", "`").split('`').enumerate() {
         prose.push_str(if at % 2 == 0 { part } else { "CODE" });

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_or_added_is_read() {
+    fn the_cut_and_the_added_end_of_a_file_are_read() {
         let changed = ChangedRanges { since: 1, ranges: Vec::new() };
         for (before, len) in [(3 * CHUNK + 1, 9 * CHUNK), (9 * CHUNK, 3 * CHUNK + 1)] {
             let mut plan = ReadPlan::new(&changed, before as u64, len as u64, 7);

@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn what_does_not_lie_where_it_lay_differs(
+    fn data_that_moved_count_as_changed(
         before in extents(), now in extents(), len in 0u64..40,
     ) {
         let moved_ranges = moved_ranges(&before, &now, len);
@@ -109,7 +109,7 @@ fn of(extents: &[Extent], at: u64) -> Option<u64> {
 }
 
 #[test]
-fn what_is_compressed_or_lies_in_the_list_itself_may_always_have_changed() {
+fn compressed_and_inline_extents_always_count_as_changed() {
     for flags in [0x8, 0x200, 0x4, 0x2] {
         let extents = [Extent { logical: 0, physical: 4096, len: 10, flags }];
         assert_eq!(moved_ranges(&extents, &extents, 10), std::iter::once(0..10).collect::<Vec<_>>());
@@ -159,7 +159,7 @@ fn another_name_of_a_file_has_no_bytes_of_its_own_and_they_stay_where_they_were(
 }
 
 #[test]
-fn only_what_we_make_is_ours() {
+fn only_names_that_remora_makes_are_its_own() {
     assert!(is_own(OsStr::new(".remora-0123456789abcdef-12")));
     for theirs in [".remora-", ".remora-notes", ".remora-0123456789abcdeg-1", ".remora-0123456789abcdef", "x"]
     {

@@ -1,4 +1,4 @@
-//! The suite for every store there is, and what only folders do.
+//! The contract of stores, run on folders, and what only folders do.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use block::{Folder, Store};
 use disk::RealDisk;
 use disk::faults::FaultDisk;
 
-use crate::suite::contract;
+use crate::store_contract::contract;
 
 #[test]
 fn a_folder_keeps_the_contract() {

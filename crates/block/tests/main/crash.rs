@@ -82,7 +82,7 @@ pub(crate) fn a_backup_is_there_or_not() {
 }
 
 #[test]
-pub(crate) fn what_is_to_stay_stays_through_a_prune() {
+pub(crate) fn kept_generations_survive_a_prune_that_crashes() {
     everywhere(
         |disk| {
             (1..=6).for_each(|generation| make(disk, generation).unwrap());

@@ -129,7 +129,7 @@ fn a_damage_names_the_block_of_the_volume() {
 }
 
 #[test]
-fn a_backup_builds_upon_what_is_whole_or_asks_for_a_full_one() {
+fn a_backup_continues_an_intact_generation_or_asks_for_a_full_one() {
     let (disk, volume) = small();
     let last = files(&disk).pop().unwrap();
     disk.corrupt(&last, 3, 1);

@@ -127,7 +127,7 @@ fn a_file_whose_times_do_not_tell_is_seen_to_change() {
 }
 
 #[test]
-fn what_is_cut_while_it_is_read_is_not_filled_up_with_zeros() {
+fn a_file_that_is_cut_while_it_is_read_is_an_error() {
     for live in [false, true] {
         let disk = FaultDisk::default();
         disk.put(Path::new(VOLUME), &Random(1).volume(900));
@@ -141,7 +141,7 @@ fn what_is_cut_while_it_is_read_is_not_filled_up_with_zeros() {
 }
 
 #[test]
-fn what_can_not_be_relied_on_in_the_end_is_not_kept() {
+fn a_source_that_proves_unreliable_at_the_end_makes_no_backup() {
     let disk = FaultDisk::default();
     let volume = Random(1).volume(600);
     back_up_bytes(&disk, &volume);
@@ -213,7 +213,7 @@ fn a_target_that_is_there_is_not_replaced() {
 }
 
 #[test]
-fn one_writes_and_many_read() {
+fn a_repository_has_one_writer_and_many_readers() {
     let disk = FaultDisk::default();
     let mut random = Random(4);
     let mut noise = || -> Vec<u8> { (0..20 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect() };
@@ -223,7 +223,7 @@ fn one_writes_and_many_read() {
     let writer = disk.lock(&path.join("writer.lock"), disk::Share::Exclusive).unwrap();
     assert!(matches!(back_up(&disk, false), Err(Error::Busy(_))));
     assert!(matches!(keep(&disk, &[1]), Err(Error::Busy(_))));
-    assert!(restored(&disk, None).unwrap() == volume, "reading goes on");
+    assert!(restored(&disk, None).unwrap() == volume, "reading continues");
     drop(writer);
     back_up_bytes(&disk, &noise());
     let reader = disk.lock(&path.join("reader.lock"), disk::Share::Shared).unwrap();
@@ -238,7 +238,7 @@ fn one_writes_and_many_read() {
 
 /// What a run asks of its source shows how far it came.
 #[test]
-fn an_interrupted_run_is_gone_on_with() {
+fn an_interrupted_run_is_continued() {
     let disk = FaultDisk::default();
     let mut random = Random(8);
     let mut noise = |blocks: usize| -> Vec<u8> {
@@ -291,7 +291,7 @@ fn a_run_that_is_stopped_adds_nothing() {
 }
 
 #[test]
-fn nothing_can_be_had_from_nothing() {
+fn a_missing_generation_is_an_error_and_a_tiny_volume_comes_back() {
     let disk = FaultDisk::default();
     assert!(matches!(restored(&disk, None), Err(Error::Missing(_))));
     back_up_bytes(&disk, b"a volume of no whole block");

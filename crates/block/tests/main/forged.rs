@@ -97,7 +97,7 @@ fn a_chunk_of_other_blocks_is_refused() {
 
 /// Much of two files is not needed any more; all they hold is still checked against its hash.
 #[test]
-fn what_is_kept_only_for_others_is_looked_at() {
+fn blocks_that_only_other_generations_need_are_verified() {
     let disk = FaultDisk::default();
     let mut random = Random(3);
     let mut volume = noise(&mut random, 64);
@@ -119,7 +119,7 @@ fn what_is_kept_only_for_others_is_looked_at() {
 
 /// Blocks of a removed file that two generations need are copied once.
 #[test]
-fn a_prune_copies_what_is_shared_once() {
+fn a_prune_copies_shared_blocks_once() {
     let disk = FaultDisk::default();
     let mut random = Random(5);
     let first = noise(&mut random, 200);

@@ -155,7 +155,7 @@ fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_volume_that_grows_comes_back_and_changes_cost_what_they_are() {
+fn a_growing_volume_is_restored_and_only_its_changes_are_stored() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     std::fs::create_dir(&top).unwrap();
@@ -191,7 +191,7 @@ fn a_volume_that_grows_comes_back_and_changes_cost_what_they_are() {
 }
 
 #[test]
-fn a_volume_that_does_not_grow_to_its_end_leaves_nothing() {
+fn a_growing_volume_that_fails_makes_no_backup() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     std::fs::create_dir(&top).unwrap();

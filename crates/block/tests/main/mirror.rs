@@ -41,7 +41,7 @@ struct Sides {
     volume: Vec<u8>,
     here: Model,
     there: Model,
-    /// What the mirror was told to forget. If the source writes such a generation anew, it comes again.
+    /// Generations that the mirror was told to forget. If the source rewrites one, it comes again.
     forgotten: BTreeSet<u64>,
 }
 
@@ -129,7 +129,7 @@ fn orders(acts: usize) -> impl Iterator<Item = Vec<Act>> {
 }
 
 #[test]
-fn each_side_keeps_what_it_was_told_to_keep() {
+fn source_and_mirror_each_keep_their_own_generations() {
     for acts in orders(3) {
         // Shown when the test fails.
         println!("{acts:?}");
@@ -138,7 +138,7 @@ fn each_side_keeps_what_it_was_told_to_keep() {
 }
 
 #[test]
-fn so_it_is_without_the_key() {
+fn source_and_mirror_each_keep_their_own_generations_without_the_key() {
     with_key(&Key::Full(FullKey::generate().unwrap()), || {
         orders(2).for_each(|acts| Sides::after(&acts).check());
     });
@@ -151,7 +151,7 @@ fn grown() -> Sides {
 }
 
 #[test]
-fn what_a_mirror_loses_is_told_and_comes_again_if_it_can() {
+fn files_that_a_mirror_lost_are_reported_and_copied_again_if_possible() {
     let names: Vec<_> = grown().copy.names().into_iter().filter(|name| name.starts_with(REPO)).collect();
     for name in names.iter().filter(|name| name.extension().is_some_and(|end| end == "blk")) {
         let sides = grown();
@@ -176,7 +176,7 @@ fn what_a_mirror_loses_is_told_and_comes_again_if_it_can() {
 }
 
 #[test]
-fn the_note_of_a_mirror_is_written_anew_and_finds_what_is_there() {
+fn a_lost_mirror_note_is_rewritten_from_the_files() {
     let note = Path::new(REPO).join("mirror.note");
     for damage in [true, false] {
         let sides = grown();
@@ -194,7 +194,7 @@ fn the_note_of_a_mirror_is_written_anew_and_finds_what_is_there() {
 }
 
 #[test]
-fn backups_on_both_sides_are_told() {
+fn backups_on_source_and_mirror_are_reported() {
     let mut sides = grown();
     back_up_bytes(&sides.copy, &vec![7; BLOCK]);
     sides.act(Act::Backup);
@@ -203,7 +203,7 @@ fn backups_on_both_sides_are_told() {
 }
 
 #[test]
-fn who_goes_on_with_a_mirror_can_forget_all_of_it() {
+fn a_mirror_that_is_continued_can_forget_all_old_generations() {
     let sides = grown();
     let size = |sides: &Sides| sides.copy.names().iter().filter(|name| name.starts_with(REPO)).count();
     let shared = keep(&sides.copy, &[*sides.there.keys().next_back().unwrap()]).unwrap().at_source;

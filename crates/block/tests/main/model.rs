@@ -139,7 +139,7 @@ pub(crate) fn random_lives_come_back_whole() {
 }
 
 #[test]
-fn what_does_not_change_costs_nothing_and_zeros_neither() {
+fn unchanged_blocks_and_zeros_are_not_stored() {
     let disk = FaultDisk::default();
     let mut volume = Random(5).volume(400);
     let first = back_up_bytes(&disk, &volume);
@@ -178,7 +178,7 @@ fn a_changed_row_costs_a_row_not_a_page() {
 }
 
 #[test]
-fn a_pruned_chain_refers_to_what_stays_and_lets_go_of_what_does_not() {
+fn a_prune_keeps_needed_blocks_by_reference_and_removes_the_others() {
     let disk = FaultDisk::default();
     let mut random = Random(11);
     let mut volume: Vec<u8> = (0..200 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect();
@@ -212,7 +212,7 @@ fn a_pruned_chain_refers_to_what_stays_and_lets_go_of_what_does_not() {
 
 /// Somebody writes to the volume after its changes were listed.
 #[test]
-fn a_block_that_moves_is_no_proof() {
+fn a_block_that_moved_does_not_prove_a_change_list_wrong() {
     let disk = FaultDisk::default();
     let mut volume = Random(19).volume(3 * CHUNK / BLOCK);
     back_up_bytes(&disk, &volume);
@@ -235,7 +235,7 @@ fn a_block_that_moves_is_no_proof() {
 
 /// In a volume of many chunks, most are not read.
 #[test]
-fn only_what_may_have_changed_is_read() {
+fn only_blocks_that_may_have_changed_are_read() {
     let disk = FaultDisk::default();
     let mut random = Random(13);
     let mut volume = vec![0; 40 * CHUNK + 5];
@@ -275,7 +275,7 @@ fn only_what_may_have_changed_is_read() {
 }
 
 #[test]
-fn what_a_block_was_is_read_where_a_snapshot_still_has_it() {
+fn the_old_contents_of_a_block_are_read_from_the_kept_snapshot() {
     let disk = FaultDisk::default();
     let mut volume = Random(17).volume(60);
     back_up_bytes(&disk, &volume);

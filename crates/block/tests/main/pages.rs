@@ -248,7 +248,7 @@ fn a_backup_of_a_damaged_file_says_which_page_it_is() {
 }
 
 #[test]
-fn blocks_that_can_not_be_right_are_told() {
+fn blocks_that_are_older_than_their_backup_are_reported() {
     let disk = FaultDisk::default();
     let doubt = |was: &[u8], now: &[u8]| {
         assert_eq!((was.len(), now.len()), (BLOCK, BLOCK));

@@ -85,7 +85,7 @@ fn files_are_read_without_a_restore() {
 }
 
 #[test]
-fn only_what_is_read_has_to_be_sound() {
+fn damage_elsewhere_does_not_disturb_a_read() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     std::fs::create_dir(&top).unwrap();
@@ -160,7 +160,7 @@ fn a_part_of_a_tree_comes_back_without_the_rest() {
 }
 
 #[test]
-fn only_the_part_has_to_be_sound() {
+fn damage_elsewhere_does_not_disturb_a_partial_restore() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     std::fs::create_dir(&top).unwrap();

@@ -186,7 +186,7 @@ impl Tree for Plain {
 }
 
 #[test]
-fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
+fn attributes_that_the_target_lacks_are_reported_and_give_no_more_rights() {
     let folder = tempfile::tempdir().unwrap();
     let top = rich(folder.path());
     back_up(folder.path(), &top, None).unwrap();
@@ -226,7 +226,7 @@ fn lost_and_found_is_left_out_at_the_top_and_nowhere_else() {
 
 /// A path that the system does not accept is left out, and nothing else.
 #[test]
-fn a_path_that_is_too_long_is_left_out_and_told() {
+fn a_path_that_is_too_long_is_left_out_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     std::fs::create_dir(&top).unwrap();
@@ -253,7 +253,7 @@ fn a_path_that_is_too_long_is_left_out_and_told() {
 /// A damaged block of a file costs that block of that file; a damaged block of the list costs what is named
 /// after it.
 #[test]
-fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
+fn a_damaged_tree_is_restored_except_for_the_damage() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     std::fs::create_dir(&top).unwrap();

@@ -29,7 +29,7 @@ pub(crate) struct Cluster {
     servers: Vec<(i32, HostPort)>,
     /// The topic.
     pub(crate) name: String,
-    /// Its id. A topic that is made anew has another one, and counts its records anew.
+    /// Its id. A topic that is created again has another one, and counts its records from the beginning.
     pub(crate) id: [u8; 16],
     /// The server that leads each partition.
     pub(crate) leaders: Vec<i32>,
@@ -252,7 +252,7 @@ impl Cluster {
         pieces.into_iter().next().ok_or_else(|| self.nothing(partition))
     }
 
-    /// Tries something again for a while if that may help, with what is known of the cluster anew.
+    /// Tries something again for a while if that may help, with fresh metadata of the cluster.
     ///
     /// # Errors
     ///

@@ -212,7 +212,7 @@ pub(crate) fn fetch_request(wanted: &FetchRequest<'_>) -> Vec<u8> {
     asked.0
 }
 
-/// What came of a partition.
+/// The result for a partition.
 pub(crate) struct Fetched<'a> {
     pub(crate) partition: i32,
     pub(crate) error: i16,
@@ -232,7 +232,7 @@ impl<'a> Fetched<'a> {
     }
 }
 
-/// An error of all, and what came of each partition.
+/// An error of all, and the result for each partition.
 pub(crate) fn fetched(answer: &[u8]) -> Option<(i16, Vec<Fetched<'_>>)> {
     let mut reader = Reader(answer);
     let _throttled = reader.i32()?;

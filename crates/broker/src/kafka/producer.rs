@@ -149,7 +149,7 @@ impl Producer {
         };
         let partition = &mut self.partitions[at];
         partition.sequence = partition.sequence.wrapping_add(1) & i32::MAX;
-        // Else the next look finds what came before it, and then this one.
+        // Else the next look finds the earlier messages, and then this one.
         if offset == partition.scanned {
             partition.scanned += 1;
             self.origins.add(origin);

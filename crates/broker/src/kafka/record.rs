@@ -163,7 +163,7 @@ impl Batches<'_> {
 
 const CORRUPT: &str = "a batch of records that is damaged";
 
-/// The first batch of what came; none if it is not whole.
+/// The first batch of what arrived; none if it is not whole.
 fn cut<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, &'static str> {
     let mut reader = Reader(bytes);
     let Some(length) = reader.i64().and_then(|_| reader.i32()) else { return Ok(None) };

@@ -401,7 +401,7 @@ impl State {
         let mark = request.headers.get("x-amz-meta-remora").cloned().unwrap_or_default();
         self.about.insert(request.key.clone(), (self.now, mark));
         self.files.insert(request.key.clone(), body);
-        // It is another version, which begins anew.
+        // It is another version, with a time of its own.
         self.retained.remove(&request.key);
         self.retained.extend(until.map(|until| (request.key.clone(), until)));
         plain(200, "")

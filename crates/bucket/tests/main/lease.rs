@@ -1,4 +1,4 @@
-//! Locks in a store: who has them, and what happens to who has lost one.
+//! Locks in a store: who holds them, and what happens to a run that has lost one.
 
 use std::io::{ErrorKind, Write};
 use std::sync::Barrier;
@@ -9,7 +9,7 @@ use disk::Share;
 use crate::fake::{Fake, State};
 use crate::store::Scene;
 
-/// Longer than a lock is believed.
+/// Longer than a lock is valid without being renewed.
 const DEAD: i64 = 121;
 
 fn writing(store: &dyn Store) -> std::io::Result<Option<Box<dyn disk::Guard>>> {
@@ -17,7 +17,7 @@ fn writing(store: &dyn Store) -> std::io::Result<Option<Box<dyn disk::Guard>>> {
 }
 
 #[test]
-fn one_of_many_gets_it() {
+fn only_one_of_many_gets_the_lock() {
     let fake = Fake::start();
     let barrier = Barrier::new(8);
     let got: Vec<bool> = std::thread::scope(|scope| {
@@ -38,7 +38,7 @@ fn one_of_many_gets_it() {
 }
 
 #[test]
-fn a_second_run_is_told_who_has_it_and_takes_over_from_a_dead_one() {
+fn a_second_run_names_the_lock_holder_and_takes_over_from_a_dead_one() {
     let scene = Scene::new(8, None);
     let mut first = scene.open().unwrap();
     first.hold().unwrap();
@@ -65,7 +65,7 @@ fn begun(store: &dyn Store, len: usize) -> Box<dyn Upload + '_> {
 }
 
 #[test]
-fn who_has_lost_it_adds_nothing() {
+fn a_run_that_lost_its_lock_adds_nothing() {
     for len in [5, 40 << 20] {
         let fake = Fake::start();
         let (slow, other) = (fake.bucket(), fake.bucket());
@@ -87,7 +87,7 @@ fn who_has_lost_it_adds_nothing() {
 }
 
 #[test]
-fn who_loses_it_between_the_last_look_and_the_last_request_adds_nothing() {
+fn a_run_that_loses_its_lock_before_the_last_request_adds_nothing() {
     let fake = Fake::start();
     let slow = fake.bucket();
     let _held = writing(&slow).unwrap().unwrap();
@@ -116,7 +116,7 @@ fn a_lock_whose_answer_is_lost_is_taken() {
 }
 
 #[test]
-fn what_is_read_is_not_removed() {
+fn files_that_are_being_read_are_not_removed() {
     let mut scene = Scene::new(40, None);
     for _ in 0..3 {
         scene.change();
@@ -151,9 +151,10 @@ fn a_store_that_ignores_the_condition_is_refused() {
     }
 }
 
-/// A short file goes up with one request, which nobody can end. So who was taken for dead is told behind it.
+/// A short file is uploaded with one request, which nobody can abort. So a run that was taken for dead learns
+/// it only afterwards.
 #[test]
-fn a_short_file_is_put_once_and_counts_only_for_who_still_has_the_lock() {
+fn a_short_file_counts_only_for_the_holder_of_the_lock() {
     let fake = Fake::start();
     let (one, other) = (fake.bucket().below("db"), fake.bucket().below("db"));
     let name = "0000000001.log";
@@ -213,7 +214,7 @@ fn a_number_that_no_lock_reaches_is_none() {
 }
 
 #[test]
-fn nobody_is_kept_out_for_longer_than_a_lock_is_believed() {
+fn a_dead_run_blocks_others_only_until_its_lock_expires() {
     let fake = Fake::start();
     let bucket = fake.bucket();
     for (lock, name) in [(WRITER_LOCK, "lease.writer.000007"), (READER_LOCK, "lease.reader.with-y")] {

@@ -85,7 +85,7 @@ fn there_and_back() {
 }
 
 #[test]
-fn keys_and_what_is_referred_to_come_first() {
+fn keys_and_referenced_files_are_copied_first() {
     let (fake, source) = (Fake::start(), source());
     let names = |fake: &Fake| {
         let written = std::mem::take(&mut fake.state.lock().unwrap().written);
@@ -154,7 +154,7 @@ fn upload_torn() {
 }
 
 #[test]
-fn a_failed_upload_leaves_nothing_and_the_next_run_goes_on() {
+fn a_failed_upload_leaves_nothing_and_the_next_run_continues() {
     let (fake, source) = (Fake::start(), source());
     fake.set(|state| state.parts_max = Some(2));
     let error = to_store(&source, &fake.bucket()).unwrap_err().to_string();
@@ -213,14 +213,14 @@ fn another_repository_is_not_mixed_in() {
 }
 
 #[test]
-fn a_copy_that_is_not_the_same_is_told() {
+fn a_copy_that_differs_is_reported() {
     let (fake, source) = (Fake::start(), source());
     fake.set(|state| state.flips = true);
     assert!(matches!(to_store(&source, &fake.bucket()), Err(Error::Corrupt { .. })));
 }
 
 #[test]
-fn another_run_is_waited_for_by_nobody() {
+fn a_mirror_does_not_wait_for_another_run() {
     let source = source();
     let target = tempfile::tempdir().unwrap();
     let target = folder(target.path());
@@ -231,7 +231,7 @@ fn another_run_is_waited_for_by_nobody() {
 }
 
 #[test]
-fn it_stops_when_it_is_told_to() {
+fn a_mirror_stops_when_asked_to() {
     let (source, target) = (source(), tempfile::tempdir().unwrap());
     let (stop, target) = (AtomicBool::new(true), folder(target.path()));
     let world = RunContext { stop: &stop, progress: &Silent };
@@ -269,7 +269,7 @@ impl MirrorSide for GrowingSource<'_> {
 }
 
 #[test]
-fn a_note_does_not_come_before_what_it_notes() {
+fn a_note_is_not_copied_before_the_files_that_it_lists() {
     let (source, target) = (source(), tempfile::tempdir().unwrap());
     let target = folder(target.path());
     let growing = GrowingSource(&source, folder(source.path()));

@@ -27,7 +27,7 @@ fn same(source: &dyn Source, bytes: &[u8], at: usize, len: usize) {
 }
 
 #[test]
-fn what_is_read_in_order_is_fetched_in_few_requests_and_once() {
+fn a_sequential_read_takes_few_requests() {
     let (fake, bytes) = store();
     let bucket = fake.bucket();
     let source = bucket.open("long").unwrap();
@@ -61,7 +61,7 @@ fn threads_that_share_a_file_fetch_it_once() {
 }
 
 #[test]
-fn what_is_read_here_and_there_is_fetched_in_small_pieces() {
+fn random_reads_fetch_little() {
     let (fake, bytes) = store();
     let bucket = fake.bucket();
     let source = bucket.open("long").unwrap();

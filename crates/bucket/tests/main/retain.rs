@@ -28,7 +28,7 @@ fn hours(fake: &Fake) -> BTreeMap<String, i64> {
 }
 
 #[test]
-fn what_is_written_is_retained_and_locks_are_not() {
+fn written_files_are_retained_and_locks_are_not() {
     let mut scene = scene(DAY, true);
     scene.grow();
     scene.prune(&[1]).unwrap();
@@ -54,7 +54,7 @@ fn grown(is_sealed: bool) -> Scene {
 }
 
 #[test]
-fn a_generation_keeps_what_it_refers_to() {
+fn a_generation_retains_the_files_that_it_refers_to() {
     for is_sealed in [false, true] {
         let mut scene = grown(is_sealed);
         scene.retain_s = Some(30 * 86_400);
@@ -68,7 +68,7 @@ fn a_generation_keeps_what_it_refers_to() {
 }
 
 #[test]
-fn what_is_not_retained_is_taken() {
+fn files_that_are_not_retained_can_be_removed() {
     let mut scene = grown(false);
     scene.retain_s = None;
     scene.grow();
@@ -92,7 +92,7 @@ fn the_earliest_date_counts() {
 }
 
 #[test]
-fn nothing_becomes_shorter() {
+fn a_retention_is_never_shortened() {
     let mut scene = scene(30 * DAY, true);
     scene.grow();
     scene.retain_s = Some(3600);
@@ -164,7 +164,7 @@ fn prune_says_until_when_files_are_retained() {
 }
 
 #[test]
-fn a_mirror_retains_what_is_there_before_it_adds_to_it() {
+fn a_mirror_retains_existing_files_before_it_adds_others() {
     for left in 1.. {
         let mut scene = scene(HOUR, false);
         scene.grow();

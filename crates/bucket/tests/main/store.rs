@@ -14,7 +14,7 @@ use seal::{FullKey, Key};
 use tempfile::TempDir;
 
 use crate::fake::Fake;
-use crate::suite::contract;
+use crate::store_contract::contract;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 /// More blocks than go into one part.
@@ -158,7 +158,7 @@ fn a_repository_lives_in_a_store() {
 }
 
 #[test]
-fn the_beginning_of_a_long_file_is_written_anew() {
+fn the_beginning_of_a_long_file_can_be_rewritten() {
     let fake = Fake::start();
     let bucket = fake.bucket();
     for name in ["000001.blk", "newest.note"] {
@@ -188,7 +188,7 @@ fn a_numbered_file_is_not_replaced_and_a_note_is() {
     };
     for (name, stays) in [("000001.blk", true), ("000001.keys", true), ("000002.catalogue", false)] {
         write(name, b"one").unwrap();
-        // The same bytes are another file too: nobody may go on as if it was his.
+        // A file with the same bytes counts as another one: a run must not continue as if it were its own.
         let second = write(name, b"one").map_err(|error| error.kind());
         assert_eq!(second, if stays { Err(std::io::ErrorKind::AlreadyExists) } else { Ok(()) }, "{name}");
     }
@@ -213,7 +213,7 @@ fn answers_lost_and_uploads_torn() {
     }
 }
 
-/// Kills a run after each number of requests. Afterwards the repository is sound, and the next run goes on.
+/// Kills a run after each number of requests. Afterwards the repository is sound, and the next run continues.
 fn killed_at_each_request(begin: fn() -> Scene, act: fn(&Scene) -> Result<(), Error>, after: &[&[u64]]) {
     for left in 1.. {
         let mut scene = begin();
@@ -295,7 +295,7 @@ fn lock_retained() {
 }
 
 #[test]
-fn what_a_bucket_keeps_as_earlier_versions_is_not_freed() {
+fn files_that_a_bucket_keeps_as_earlier_versions_are_not_freed() {
     let scene = three_generations();
     scene.fake.set(|state| state.has_versions = true);
     let done = scene.prune(&[3]).unwrap();
@@ -336,7 +336,7 @@ fn a_store_that_does_not_answer_is_no_damage() {
 }
 
 #[test]
-fn who_may_only_read_restores() {
+fn a_read_only_key_is_enough_to_restore() {
     let mut scene = Scene::new(40, None);
     scene.grow();
     scene.fake.set(|state| state.is_read_only = true);

@@ -15,7 +15,7 @@ pub(super) const BYTES_MAX: usize = 128 << 20;
 const READ_BYTES: usize = 1 << 18;
 
 /// The most bytes, compressed or plain, of a piece whose beginning does not say how long it is. This much is
-/// read before one core goes on with a stream in one piece, so it is hardly more than our own pieces have.
+/// read before one core continues with a stream in one piece, so it is hardly more than our own pieces have.
 fn bytes_max(codec: Codec) -> usize {
     match codec {
         Codec::Lz4 | Codec::Bzip2 => 8 << 20,

@@ -34,7 +34,7 @@ fn long_rows(codec: Codec) -> Vec<u8> {
 }
 
 #[test]
-fn pieces_are_one_stream_for_every_reader() {
+fn parallel_frames_are_one_stream_for_every_reader() {
     for codec in Codec::ALL {
         let text = long_rows(codec);
         let one = packed(&text, job(codec, 1));
@@ -69,7 +69,7 @@ fn long_windows_are_found_again() {
 }
 
 #[test]
-fn cut_and_flipped_pieces_are_noticed() {
+fn cut_and_flipped_frames_are_noticed() {
     for codec in Codec::ALL.into_iter().skip(1) {
         let text = long_rows(codec);
         let whole = packed(&text, job(codec, 2));
@@ -102,7 +102,7 @@ fn cut_and_flipped_pieces_are_noticed() {
 }
 
 #[test]
-fn what_others_wrote_goes_on_one_core() {
+fn streams_of_other_programs_are_read_on_one_core() {
     let text = rows();
     for codec in Codec::ALL.into_iter().skip(1) {
         let mut file = pack(codec, &text);
@@ -148,7 +148,7 @@ fn a_read_of_no_bytes_takes_none() {
 }
 
 #[test]
-fn the_end_is_read_also_when_nobody_asks_for_it() {
+fn the_end_of_a_stream_is_always_read() {
     let mut whole = packed(&long_rows(Codec::Column), job(Codec::Column, 2));
     let last = whole.len() - 1;
     whole[last] ^= 1;

@@ -27,7 +27,7 @@ fn numbers_are_read_as_the_format_says() {
 }
 
 #[test]
-fn what_is_no_row_of_numbers_is_refused() {
+fn bytes_that_are_no_numbers_are_refused() {
     let three = [2, 2, 3, 2, 0, 5, 6, 3, 2, 0, 1, 0];
     for (bytes, count) in [
         (&three[..], 2),

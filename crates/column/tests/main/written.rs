@@ -42,7 +42,7 @@ fn with(part: &[u8], at: usize, byte: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_by_hand_is_read() {
+fn blocks_written_by_hand_are_read() {
     for (text, packed) in [
         ("x,a\nx,b\nx,a\n", columns(6, 3, &[0], &[SAME, WORDS])),
         ("x,a\r\nx,b\r\nx,a\r\n", columns(7, 3, &[0], &[SAME, WORDS])),
@@ -62,7 +62,7 @@ fn what_is_written_by_hand_is_read() {
 }
 
 #[test]
-fn what_can_not_be_is_refused() {
+fn impossible_blocks_are_refused() {
     let three = "x,a\nx,b\nx,a\n";
     let two = "a,one\nb,two\na,one\n";
     let longer = [SAME, b"x"].concat();

@@ -87,7 +87,7 @@ fn check(cases: &[Case<'_>]) {
 }
 
 #[test]
-fn every_fault_of_a_server_is_told_with_what_mends_it() {
+fn every_fault_of_a_server_is_reported_with_its_fix() {
     check(&[
         (&set("log_bin", "OFF"), Bad, "restart the server: log_bin=binlog"),
         (
@@ -100,7 +100,7 @@ fn every_fault_of_a_server_is_told_with_what_mends_it() {
         (
             &set("binlog_expire_logs_seconds", "3600"),
             Warning,
-            "1 hour: an archive that stands still for longer has a gap | SET GLOBAL binlog_expire_logs_seconds = 604800",
+            "1 hour: an archive that is stopped for longer has a gap | SET GLOBAL binlog_expire_logs_seconds = 604800",
         ),
         (&set("max_binlog_total_size", "1048576"), Warning, "SET GLOBAL max_binlog_total_size = 0"),
         (&set("sync_binlog", "0"), Warning, "SET GLOBAL sync_binlog = 1"),
@@ -150,7 +150,7 @@ fn every_fault_of_a_server_is_told_with_what_mends_it() {
 }
 
 #[test]
-fn every_fault_of_a_repository_is_told_with_what_mends_it() {
+fn every_fault_of_a_repository_is_reported_with_its_fix() {
     check(&[
         (&repository(|found| found.error = Some("it is away".to_owned())), Bad, "repository: it is away"),
         (
@@ -214,7 +214,7 @@ fn every_fault_of_a_repository_is_told_with_what_mends_it() {
                 set("expire_logs_days", "0.5")(facts);
             },
             Warning,
-            "keeps its log for 12 hours: an archive that stands still for longer has a gap | SET GLOBAL expire_logs_days = 7",
+            "keeps its log for 12 hours: an archive that is stopped for longer has a gap | SET GLOBAL expire_logs_days = 7",
         ),
     ]);
 }

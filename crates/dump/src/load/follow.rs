@@ -95,7 +95,7 @@ impl RunningDump {
                         return Err(self.ended("a table was altered during the dump and is being read again"));
                     }
                     Step::Failed(why) => return Err(self.ended(why)),
-                    Step::Begin(_) => return Err(self.ended("it was begun anew")),
+                    Step::Begin(_) => return Err(self.ended("it was begun again")),
                 };
                 if let Some(at) = at {
                     states[at].step(feed, (at, &wanted[at]), step)?;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use server::definition::closing;
 use server::quote_name;
 
-/// Replaces the names of databases in a text. Names joined by dots are looked at as one chain: of three names
-/// the first is a database; of two it is a database unless they are a column after a table, or after an
-/// alias, that has the name of a database. A name may be found in a string or a comment too, but then the
-/// server understands the text just the same.
+/// Replaces the names of databases in a text. Names joined by dots are one chain. Of three names the first is
+/// a database. Of two it is a database, unless they are a table, or an alias that has the name of a database,
+/// and its column. A name may be found in a string or a comment too, but then the server understands the text
+/// just the same.
 pub(super) fn moved(
     text: &str,
     schemas: &BTreeMap<String, String>,

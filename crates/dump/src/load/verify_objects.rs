@@ -13,7 +13,7 @@ use crate::manifest_filter::{ManifestFilter, fold};
 
 impl Load<'_> {
     /// Checks that every object of the dump is on the server, and, when both servers are of one release, is
-    /// identical to the letter.
+    /// exactly the same.
     pub(super) fn verify_objects(&self) -> Result<(), Error> {
         let mut session = snapshot::connect(self.target)?;
         let folds = session.about.lower_case_table_names != 0;

@@ -50,7 +50,7 @@ impl StoppedDump {
         }
         if begun.version != manifest::VERSION {
             return Err(Error::Mismatch(format!(
-                "the stopped dump is of format {}, which an earlier remora wrote; remove it and begin anew",
+                "the stopped dump is of format {}, which an earlier remora wrote; remove it and begin again",
                 begun.version
             )));
         }

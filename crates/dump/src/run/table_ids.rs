@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_knows_is_not_the_same() {
+    fn unknown_table_ids_count_as_different() {
         let of = |pairs: &[(&str, &str)]| {
             TableIds(pairs.iter().map(|(name, id)| ((*name).to_owned(), (*id).to_owned())).collect())
         };

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_told() {
+    fn an_invalid_pattern_is_reported() {
         for (text, word) in [
             ("`a`b", "backquotes"),
             ("a.b.c", "backquotes"),

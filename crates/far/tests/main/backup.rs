@@ -100,7 +100,7 @@ fn a_connection_that_breaks_is_no_backup_and_harms_none() {
 }
 
 #[test]
-fn what_can_not_be_read_there_is_an_error_here() {
+fn a_read_error_on_the_far_side_is_reported_here() {
     let (there, here) = (FaultDisk::default(), FaultDisk::default());
     there.put(Path::new(VOLUME), &volume(600, 1));
     there.damage(Path::new(VOLUME), CHUNK as u64 + 9);
@@ -130,7 +130,7 @@ fn a_restore_goes_there_too() {
 
 /// Only a few blocks of a volume are transferred, from its middle and its end.
 #[test]
-fn what_is_known_not_to_have_changed_is_not_read() {
+fn unchanged_blocks_are_not_read() {
     let (there, here) = (FaultDisk::default(), FaultDisk::default());
     let mut bytes = volume(256 * 11 + 3, 1);
     there.put(Path::new(VOLUME), &bytes);

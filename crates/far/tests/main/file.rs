@@ -58,7 +58,7 @@ fn each_operation_is_done_there() {
 }
 
 #[test]
-fn an_error_of_a_write_is_told_by_the_next_answer() {
+fn a_write_error_comes_with_the_next_answer() {
     let there = FaultDisk::default();
     let far = connected(&there).disk();
     let mut sink = far.create(Path::new("/file")).unwrap();

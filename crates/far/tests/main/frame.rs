@@ -86,7 +86,7 @@ fn request() -> impl Strategy<Value = Request> {
 
 proptest! {
     #[test]
-    fn a_request_is_what_it_was(request in request()) {
+    fn a_request_is_decoded_unchanged(request in request()) {
         let (kind, payload) = request.encode();
         prop_assert_eq!(Request::decode(kind, &payload).unwrap(), request);
     }

@@ -60,7 +60,7 @@ fn a_tree_goes_there_and_back() {
 }
 
 #[test]
-fn extents_are_told_as_they_are() {
+fn extents_equal_those_of_the_local_file_system() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     write(&path, &[7; 100_000]);

@@ -31,7 +31,7 @@ impl Apply {
         Ok(())
     }
 
-    /// Applies rows of a table, and what foreign keys do along.
+    /// Applies rows of a table, and the cascades of foreign keys.
     pub(crate) fn rows(&mut self, described: &[u8], rows: &Rows<'_>) -> Result<()> {
         self.run(&statement::rows(described, rows))
     }

@@ -200,7 +200,7 @@ impl Notes {
         let keyless = self.tables.get(at).filter(|table| table.key.is_empty());
         if let Some(table) = keyless {
             bail!(
-                "{} has no primary key, so nobody knows which of its rows a foreign key took along; restore --tables --before gives \
+                "{} has no primary key, so nobody knows which of its rows a foreign key changed by cascade; restore --tables --before gives \
                  it as it was",
                 table.name
             );

@@ -113,7 +113,7 @@ pub(super) fn restartable(names: &Names, job: &Job, finished: &FinishedChunks) -
         return Ok(());
     }
     Err(Error::Target(format!(
-        "the stopped import has put {} into {} for good, and beginning anew would put the same in again: \
+        "the stopped import has put {} into {} for good, and beginning again would put the same in again: \
          go on with --resume, or delete what is in and drop {}",
         count(rows, "row"),
         names.table,

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_comes_back_and_nothing_else_is_one() {
+    fn a_stored_row_is_read_back_and_other_text_is_refused() {
         let long = vec![7; 20_000];
         let values = [Some(&b""[..]), None, Some(b"text"), Some(&long), None, Some(b"end")];
         for count in 0..=values.len() {

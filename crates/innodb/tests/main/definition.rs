@@ -105,8 +105,9 @@ fn indexes_are_those_of_the_servers_dictionary() {
     }
 }
 
-/// The fields of an index in the order in which they are stored: `-` for those of InnoDB, a length in bytes,
-/// `?` for a field that may be NULL, `+` for one that may lie off-page, `v` for one in descending order.
+/// The fields of an index in the order in which they are stored. A field is shown as `-` for those of InnoDB,
+/// a length in bytes, `?` for a field that may be NULL, `+` for one that may lie off-page, `v` for one in
+/// descending order.
 fn fields(table: &Table, index: &str) -> String {
     let index = table.indexes().iter().find(|own| own.name == index).unwrap();
     let field = |field: &Field| {

@@ -302,7 +302,7 @@ fn encrypted_pages_are_checked_without_a_key() {
 }
 
 #[test]
-fn what_is_no_first_page_is_refused() {
+fn a_page_that_is_no_first_page_is_refused() {
     for flags in [0x10, 0x12, 0x18, 1 << 6, 5 << 6, 8 << 6, 6 << 1, 3 << 6 | 5 << 1] {
         let found = PageFormat::of_first_page(&page(0, flags, 16_384), 16_384);
         assert!(matches!(found, Err(Error::Corrupt { .. })), "{flags:#x}: {found:?}");
@@ -334,7 +334,7 @@ fn at_lsn(number: u32, lsn: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_page_that_is_another_one_has_a_later_lsn() {
+fn a_changed_page_must_have_a_later_lsn() {
     for bytes in [4096, 16_384] {
         let (was, now) = (at_lsn(3, 900, bytes), at_lsn(3, 700, bytes));
         assert!(has_stale_page(&was, &now, bytes, 800));

@@ -87,7 +87,7 @@ impl Ring {
 
 proptest! {
     #[test]
-    fn a_ring_becomes_a_straight_log(
+    fn a_circular_log_becomes_a_linear_copy(
         minis in prop::collection::vec(prop::collection::vec(2_usize..700, 1..4), 1..30),
         later in 0_u64..200_000,
         spare in 0_usize..300,
@@ -108,7 +108,7 @@ proptest! {
 }
 
 #[test]
-fn no_changed_bit_and_no_missing_byte_is_overlooked() {
+fn every_changed_bit_and_missing_byte_is_noticed() {
     let ring = ring(900, 12_288, 700, &[vec![20, 3], vec![300], vec![2, 2], vec![17]]);
     ring.copied(64).unwrap();
     for at in 0..900 * 8 {
@@ -194,7 +194,7 @@ fn header_vectors() {
 }
 
 #[test]
-fn what_was_written_over_is_a_gap() {
+fn overwritten_log_is_a_gap() {
     let minis = vec![vec![90]; 12];
     let ring = ring(1200, 12_288, 300, &minis);
     let mut copy = ring.copy();
@@ -211,7 +211,7 @@ fn what_was_written_over_is_a_gap() {
 }
 
 #[test]
-fn a_change_of_any_length_shows_that_the_log_goes_on() {
+fn a_record_of_any_length_shows_that_the_log_continues() {
     let first = 12_288_u64;
     let mut head = vec![0xFA, 0, 0];
     head.extend_from_slice(&first.to_be_bytes());

@@ -273,7 +273,7 @@ const REFUSED: &[(&str, &[u8])] = &[
 ];
 
 #[test]
-fn what_can_t_be_stored_exactly_is_refused_by_name() {
+fn values_that_can_t_be_stored_exactly_are_refused() {
     for (kind, plain) in REFUSED {
         let refused = stored(&column(kind), plain);
         let named = matches!(&refused, Err(Error::Value { column, .. }) if column == "v");
@@ -337,7 +337,7 @@ fn long_values_are_compressed_and_read_back() {
 }
 
 #[test]
-fn values_beyond_the_members_are_told_by_number() {
+fn values_beyond_the_members_are_written_as_numbers() {
     assert_eq!(text(&column("enum('x','y')"), &[0]), Ok(Vec::new()));
     assert_eq!(text(&column("enum('x','y')"), &[9]), Ok(b"#9".to_vec()));
     assert_eq!(text(&column("enum('x','X')"), &[9]), Ok(b"9".to_vec()));

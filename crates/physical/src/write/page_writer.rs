@@ -49,7 +49,7 @@ impl<'a> PageWriter<'a> {
         self.since += self.bytes.len();
         if self.since >= LOOK_BYTES {
             self.since = 0;
-            // A server whose disk is full stands still.
+            // A server whose disk is full stops working.
             if (self.free)().is_ok_and(|free| free < LEFT_BYTES) {
                 let what = "the disk is nearly full, and the server needs what is left";
                 return Err(at(self.path)(io::Error::new(io::ErrorKind::StorageFull, what)));

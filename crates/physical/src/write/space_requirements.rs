@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn three_quarters_of_what_the_first_rows_foretell_are_wanted() {
+    fn three_quarters_of_the_estimated_size_must_be_free() {
         let sample = InputSample {
             input: 4 * GB,
             bytes: Bytes { rows: 4 * GB, packed: 8 * GB, entries: 2 * GB },
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_numbers() {
+    fn missing_disk_space_is_reported_with_numbers() {
         let free = |data: u64, sort: u64| {
             move |at: &Path| Ok::<_, std::io::Error>(if at == Path::new("/data") { data } else { sort })
         };

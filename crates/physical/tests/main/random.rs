@@ -174,7 +174,7 @@ fn number(name: &str, usual: u64) -> u64 {
 }
 
 #[test]
-fn random_tables_are_what_insert_makes_of_them() {
+fn written_random_tables_equal_inserted_ones() {
     let (tables, first) = (number("REMORA_TEST_TABLES", TABLES), number("REMORA_TEST_SEED", 1));
     for product in of_today() {
         let server = start(product, &[]);

@@ -395,7 +395,7 @@ fn load(server: &Sandbox, follow: &mut RedoCopier, until: u64, statement: fn(u32
 }
 
 #[test]
-fn what_is_flushed_ends_with_a_mini_transaction() {
+fn flushed_log_ends_with_a_mini_transaction() {
     for product in of_today() {
         let server = start(product, &["--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=2"]);
         execute(&mut connect(&server), TABLE);

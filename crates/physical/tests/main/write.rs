@@ -103,7 +103,7 @@ fn innochecksum(server: &Sandbox, table: &str) {
 }
 
 #[test]
-fn every_table_is_what_insert_makes_of_it() {
+fn every_written_table_equals_an_inserted_one() {
     on_products_at_once(|product| {
         let mut server = start(product, &[]);
         let mut session = connect(&server);
@@ -314,7 +314,7 @@ fn keys_of_a_collation_are_sorted_by_the_servers_weights() {
 }
 
 #[test]
-fn what_a_file_can_t_hold_is_refused_before_anything_is_changed() {
+fn tables_that_can_t_be_written_as_files_are_refused_before_any_change() {
     for product in of_today() {
         let server = start(product, &[]);
         let mut session = connect(&server);

@@ -67,8 +67,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Go on with a name that has backups of another source or another machine: this one has taken its
-    /// place, as after the machine was set up anew. Once is enough
+    /// Continue a name that has backups of another source or another machine, because this one has taken its
+    /// place, as after the machine was installed again. Needed only once
     #[arg(long)]
     adopt: bool,
 
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     full: bool,
 
-    /// Accept a file that changes while it is read: the copy then mixes several moments
+    /// Accept a file that changes while it is read: the copy then mixes several points in time
     #[arg(long)]
     live: bool,
 
@@ -93,8 +93,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     lock: Option<String>,
 
-    /// Read only what has changed since the last run. The snapshot stays until then; a server that is copied
-    /// without one tells it by its redo log
+    /// Read only what has changed since the last run. The snapshot stays until the next run; a server that is
+    /// copied without a snapshot finds the changes in its redo log
     #[arg(long)]
     track: bool,
 
@@ -107,11 +107,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = date_time::bytes)]
     rate: Option<u64>,
 
-    /// Let all other programs go first
+    /// Run at the lowest priority, so that all other programs go first
     #[arg(long)]
     nice: bool,
 
-    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    /// An option for ssh, as after its -o, such as ProxyJump=bastion
     #[arg(long, value_name = "OPTION")]
     ssh_option: Vec<String>,
 
@@ -143,7 +143,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_prove: bool,
 
-    /// How long to check tables there; if that is too short for all tables, each run checks others
+    /// How long to check tables there; if that is too short for all tables, each run checks different ones
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = date_time::duration_s)]
     prove_for: u64,
 
@@ -158,7 +158,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether there is an option that only means something with a snapshot.
+    /// Whether an option is given that has a meaning only with a snapshot.
     fn needs_snapshot(&self) -> bool {
         self.lock.is_some() || self.snapshot_size.is_some()
     }
@@ -180,7 +180,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let mut names = names(arguments)?;
-    // A store without a key for it is told at once.
+    // A store without its credentials is reported before anything is done.
     arguments.retain.on(Location::of(&arguments.to)?)?;
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
@@ -209,7 +209,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let key = arguments.key.read()?;
     if arguments.name.is_none() {
         for (source, name) in arguments.sources.iter().zip(&mut names) {
-            go_on_with_former(source, name, arguments, key.as_ref())?;
+            continue_former_name(source, name, arguments, key.as_ref())?;
         }
     }
     let stop = commands::stop_flag(report)?;
@@ -232,7 +232,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Ok(Exit::Done) => {}
             Ok(Exit::Partial) if worst == Exit::Damaged => {}
             Ok(exit) => worst = exit,
-            Err(error @ block::Error::Stopped) => return Err(told(source, error)),
+            Err(error @ block::Error::Stopped) => return Err(no_backup_made(source, error)),
             Err(error) => failures.push((source, error)),
         }
     }
@@ -243,31 +243,31 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         failures
             .iter()
             .for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
-        return Err(told(source, error));
+        return Err(no_backup_made(source, error));
     }
     failures.iter().for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
     Ok(if worst == Exit::Done && !failures.is_empty() { Exit::Partial } else { worst })
 }
 
-/// An error that may not say by itself that there is no new generation.
-fn told(source: &Source, error: block::Error) -> anyhow::Error {
+/// Adds to an error that there is no new generation, because it may not say so itself.
+fn no_backup_made(source: &Source, error: block::Error) -> anyhow::Error {
     let says_nothing = matches!(error, block::Error::Store { .. } | block::Error::Stopped);
     let error = anyhow::Error::from(error);
     if !says_nothing {
         return error;
     }
     error.context(format!(
-        "no backup was made of {source}; earlier generations are unchanged, and in a folder the next run goes on with what this one stored"
+        "no backup was made of {source}; earlier generations are unchanged, and in a folder the next run continues with what this one stored"
     ))
 }
 
 /// How to reach the server of a source.
 pub(crate) fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<ServerArgs> {
-    let Some(said) = source.server() else { return Ok(server.clone()) };
-    if said.is_absolute() {
-        return Ok(server.through(said));
+    let Some(address) = source.server() else { return Ok(server.clone()) };
+    if address.is_absolute() {
+        return Ok(server.through(address));
     }
-    let name = said.to_string_lossy();
+    let name = address.to_string_lossy();
     let listed = commands::sandbox::find(&name, &server_folders()?).map_err(|error| {
         failure::usage(format!("{error}; for a server of another machine write mysql:ssh://user@{name}"))
     })?;
@@ -309,7 +309,7 @@ fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
 }
 
 /// A server of this machine keeps the name that its backups had before it was made of the machine's.
-fn go_on_with_former(
+fn continue_former_name(
     source: &Source,
     name: &mut String,
     arguments: &Arguments,
@@ -322,7 +322,7 @@ fn go_on_with_former(
         Ok(has.then_some(home))
     };
     let (None, Some(home)) = (has_backups(name)?, has_backups(former)?) else { return Ok(()) };
-    // With a key that does not open it, nobody can go on with it.
+    // Without the key that opens it, nobody can continue it.
     let repository = match repository::at(&home, key) {
         Err(block::Error::Key(_)) => return Ok(()),
         opened => opened?,

@@ -19,7 +19,7 @@ use crate::stop;
 
 const EXAMPLES: &str = "EXAMPLES
   remora binlog /backup/db1 -h db1
-      archive the log of db1 from now on, until stopped; every second what came is made durable
+      archive the log of db1 from now on, until stopped; every second what arrived is made durable
   remora binlog /backup/db1 --once
       archive what is new and end, for a job every few minutes
   remora binlog /backup/db1 -h db1 --ack
@@ -39,12 +39,12 @@ const EXAMPLES: &str = "EXAMPLES
 ///
 /// remora connects as a replica does, and keeps the server's files byte for byte in REPO/NAME/log. In an
 /// encrypted name and in a store it keeps them in segments, from which the other commands read. A run that
-/// was stopped or killed goes on where it was, after it has compared what the server has there with what is
-/// archived. If the server has another history (RESET MASTER, an older state put back), or has purged files
-/// that were not archived yet, a new timeline begins beside the former one: nothing is overwritten, and what
-/// happened is told (exit code 12 with --once).
+/// was stopped or killed continues where it was, after it has compared the server's files with the archived
+/// ones. If the server's log is a fork (after RESET MASTER, or when an older state was restored), or has a
+/// gap, because the server purged files before they were archived, a new timeline begins. Nothing is
+/// overwritten, and the reason is reported (exit code 12 with --once).
 ///
-/// When the connection breaks it is made again.
+/// A connection that breaks is opened again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

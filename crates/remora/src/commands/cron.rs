@@ -31,7 +31,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const REAP: Duration = Duration::from_secs(5);
 /// How often to check another run's lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// How long a command may take that is told how the job ended.
+/// How long a hook may take, the command or URL that is told how the job ended.
 const HOOK_S: u64 = 300;
 /// How many old logs are kept.
 const OLD_LOGS: u32 = 5;
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     log.line(format!("command {reason}").as_bytes());
     if let Err(error) = tell(arguments, (code, &reason), &signals, &mut log) {
-        let text = format!("nobody was told: {error:#}");
+        let text = format!("the result could not be reported: {error:#}");
         log.line(text.as_bytes());
         reason = format!("{reason}; {text}");
         code = if code == 0 { Exit::Failed.code() } else { code };
@@ -134,9 +134,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(Exit::Command(code))
 }
 
-/// Tells how the job ended, if somebody wants to know.
+/// Tells the hook how the job ended, if there is one.
 fn tell(arguments: &Arguments, (code, reason): (u8, &str), signals: &Signals, log: &mut Log) -> Result<()> {
-    // A job whose log is not whole is none that has succeeded.
+    // A job whose log is incomplete has not succeeded.
     let is_good = code == 0 && log.failure.is_none();
     let (option, hook) = if is_good {
         ("--on-success", &arguments.on_success)
@@ -146,10 +146,10 @@ fn tell(arguments: &Arguments, (code, reason): (u8, &str), signals: &Signals, lo
     let Some(hook) = hook else { return Ok(()) };
     let (path, tail) = (arguments.log.display().to_string(), log.tail());
     let code = if is_good { 0 } else { code.max(Exit::Failed.code()) };
-    let told = JobEnd { code, reason, tail: &tail, log: &path };
+    let end = JobEnd { code, reason, tail: &tail, log: &path };
     match hook {
-        Hook::Url(url) => told.call(url, signals).with_context(|| format!("{option} {url}")),
-        Hook::Command(command) => match attend((&told.command(command), Some(HOOK_S)), signals, log)? {
+        Hook::Url(url) => end.call(url, signals).with_context(|| format!("{option} {url}")),
+        Hook::Command(command) => match attend((&end.command(command), Some(HOOK_S)), signals, log)? {
             End::Exited(status) if status.success() => Ok(()),
             End::Exited(status) => bail!("{option}: the command exited with code {}", code_of(status)),
             End::TimedOut => bail!("{option}: the command ran for longer than {HOOK_S} s"),
@@ -233,7 +233,7 @@ fn watch(
                 Err(_) => open = crossbeam_channel::never(),
             },
             recv(child.ended()) -> status => {
-                let status = status.context("the command's end was missed")??;
+                let status = status.context("the end of the command was missed")??;
                 return Ok(End::Exited(status));
             }
             recv(signals.receiver()) -> signal => if let Ok(signal) = signal { child.signal(signal) },
@@ -300,8 +300,8 @@ impl Log {
 
     fn append(&mut self) {
         let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(&self.path);
-        let told = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
-        match told {
+        let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
+        match opened {
             Ok((size, file)) => (self.size, self.file) = (size, Some(file)),
             Err(error) => self.fail(error),
         }

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora doctor -h db1 -u backup --json
       a server that is reached by TCP, a line of JSON for each check";
 
-/// Look whether a server can be backed up, archived and brought back, before the day when it must be
+/// Check whether a server can be backed up, archived and restored, before a restore is needed
 ///
 /// Each line says what is good, what is not, and what fixes it: a statement, a line for the option file, or a
 /// command. Nothing is changed. What can be tried without harm is tried.
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", requires = "to")]
     name: Option<String>,
 
-    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    /// An option for ssh, as after its -o, such as ProxyJump=bastion
     #[arg(long, value_name = "OPTION")]
     ssh_option: Vec<String>,
 

@@ -47,7 +47,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Databases and tables: db or db.table with * and ?, or /regex/; everything when there are none
+    /// Databases and tables: db or db.table with * and ?, or /regex/; everything if none is named
     #[arg(value_name = "NAME")]
     names: Vec<Pattern>,
 
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["list", "check"])]
     output: Option<PathBuf>,
 
-    /// Tell what is in a dump, without a server
+    /// Show what is in a dump, without a server
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "names", "check"])]
     list: Option<PathBuf>,
 
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "condition")]
     no_data: bool,
 
-    /// Make this account the definer of views, routines, triggers and events [default: who it is]
+    /// Make this account the definer of views, routines, triggers and events [default: unchanged]
     #[arg(long, value_name = "USER@HOST", value_parser = account)]
     definer: Option<Definer>,
 
@@ -88,12 +88,12 @@ pub(crate) struct Arguments {
     #[arg(long = "where", value_name = "[TABLE:]SQL")]
     condition: Vec<String>,
 
-    /// Go on with a dump into this folder that was stopped: whole tables are kept, the rest is of a new
+    /// Continue a stopped dump into this folder: complete tables are kept, the rest is read from a new
     /// snapshot
     #[arg(long)]
     resume: bool,
 
-    /// Form of the data files: tsv, csv, or sql for other clients
+    /// Format of the data files: tsv, csv, or sql for other clients
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
     format: Format,
 
@@ -106,11 +106,11 @@ pub(crate) struct Arguments {
     #[arg(short = 'j', long, value_name = "N")]
     sessions: Option<std::num::NonZeroU16>,
 
-    /// Bytes of a table that make a chunk: 16M [default: as fits the sessions]
+    /// Bytes of a table that make a chunk, such as 16M [default: as fits the sessions]
     #[arg(long, value_name = "SIZE", value_parser = super::import::size)]
     chunk: Option<usize>,
 
-    /// Bytes of text to read in a second at most: 20M
+    /// Read at most this many bytes of text per second, such as 20M
     #[arg(long, value_name = "SIZE", value_parser = super::import::size)]
     max_rate: Option<usize>,
 
@@ -118,8 +118,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     max_threads_running: Option<u64>,
 
-    /// Hold DDL on the dumped tables off until their rows are read. Without it DDL goes on, and a table that
-    /// is altered amid its chunks can't be dumped in this state
+    /// Block DDL on the dumped tables until their rows are read. Without it DDL continues, and a table that
+    /// is altered between its chunks can't be dumped in this state
     #[arg(long)]
     block_ddl: bool,
 
@@ -127,7 +127,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     lock_wait: u32,
 
-    /// End queries that hold the lock up for longer than that
+    /// Kill queries that delay the lock for longer than that
     #[arg(long)]
     kill_long_queries: bool,
 
@@ -193,7 +193,7 @@ pub(crate) fn world(report: &Report) -> anyhow::Result<dump::Context> {
     })
 }
 
-/// One session for each processor and `more`, unless a number is given.
+/// The given number of sessions, or else one for each processor and `more` besides.
 pub(crate) fn sessions(given: Option<std::num::NonZeroU16>, more: usize) -> usize {
     given.map_or_else(|| commands::cores() + more, |sessions| usize::from(sessions.get()))
 }

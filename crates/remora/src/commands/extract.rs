@@ -1,7 +1,7 @@
 //! `remora extract`
 
+mod file_copies;
 mod folder;
-mod kept;
 mod output;
 mod place;
 
@@ -52,9 +52,9 @@ const SYSTEM: [&str; 4] = ["mysql", "sys", "performance_schema", "information_sc
 
 /// Read the rows of InnoDB tables out of their files, without a server
 ///
-/// The files are those of a server that was stopped (mariadb-admin shutdown), or what the server wrote while
-/// FLUSH TABLES ... FOR EXPORT held. Whether that is so is read from the files, and others are refused. Every
-/// page is proven by its checksum and its place in the tree; a damaged one is named by file and number.
+/// The files must be those of a stopped server (mariadb-admin shutdown), or must have been copied while FLUSH
+/// TABLES ... FOR EXPORT held its locks. remora sees in the files whether that is so, and refuses others.
+/// Every page is proven by its checksum and its place in the tree; a damaged one is named by file and number.
 ///
 /// Of a backup only the blocks of the tables are read. If it was taken while the server ran, all of it is
 /// restored into a temporary folder, and a private server is started on it once, so that InnoDB recovers it.
@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
 
-    /// Form of the output: tsv, as LOAD DATA reads it, csv, or dump: a folder that 'remora load' takes
+    /// Format of the output: tsv, as LOAD DATA reads it, csv, or dump: a folder that 'remora load' takes
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
     format: Form,
 
@@ -96,7 +96,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     deleted: bool,
 
-    /// Read files that may be of different times, and leave damaged pages out. Each is told
+    /// Read files that may be of different times, and leave damaged pages out. Each is reported
     #[arg(long)]
     force: bool,
 
@@ -215,7 +215,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
                 return Err(error);
             }
             Err(error) => {
-                left_out.push((format!("{}: {}", wish.name, report::told(&error)), Exit::of(&error)))
+                left_out.push((format!("{}: {}", wish.name, report::error_text(&error)), Exit::of(&error)))
             }
         }
     }
@@ -263,7 +263,7 @@ fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&
     Ok(source.tables.iter().filter(is_chosen).collect())
 }
 
-/// What can't be read, each with its reason, and the exit code if there were nothing else.
+/// What can't be read, each with its reason, and the exit code of that alone.
 type LeftOut = Vec<(String, Exit)>;
 
 /// Opens the files of the tables.
@@ -273,7 +273,7 @@ fn wishes(
     place: &Place,
 ) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
     let (disk, chosen) = (&*place.disk, chosen(arguments, &place.source)?);
-    // A table that was named and not found is an error already.
+    // A named table that does not exist was an error already.
     let unread = place.unread.iter().filter(|_| arguments.names.is_empty());
     let mut left_out: LeftOut = unread.map(|line| (line.clone(), Exit::Partial)).collect();
     let mut wishes = Vec::new();
@@ -303,7 +303,7 @@ fn wishes(
             Err(error) if chosen.len() == 1 => return Err(error.into()),
             Err(error) => {
                 let error = anyhow::Error::from(error);
-                left_out.push((format!("{name}: {}", report::told(&error)), Exit::of(&error)));
+                left_out.push((format!("{name}: {}", report::error_text(&error)), Exit::of(&error)));
             }
         }
     }

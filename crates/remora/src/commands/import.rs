@@ -1,7 +1,7 @@
 //! `remora import`
 
-mod form;
-mod word;
+mod file_format;
+mod option_value;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use form::FormArgs;
+use file_format::FileFormatArgs;
 use import::source::Stdin;
 use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary};
 use progress::{Progress, count};
@@ -22,8 +22,8 @@ use crate::args::{MachineArgs, ServerArgs};
 use crate::commands::table_name;
 use crate::exit::Exit;
 use crate::report::{self, Report};
-pub(super) use word::size;
-use word::{Delimiter, Maybe, assignment, columns};
+pub(super) use option_value::size;
+use option_value::{Delimiter, Maybe, assignment, columns};
 
 /// Rejects that are listed one by one on the terminal; the file has all.
 const REJECTS_SHOWN: usize = 20;
@@ -46,13 +46,13 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Load CSV, TSV or JSON lines into a table: fast, all or nothing, bad rows named
 ///
-/// Files may be plain or compressed with gzip, zstd, lz4, xz or bzip2. Delimiter, quotes, line ends,
-/// header and encoding are recognised and told in one line; every one of them can be given instead.
+/// Files may be plain or compressed with gzip, zstd, lz4, xz or bzip2. Delimiter, quotes, line ends, header
+/// and encoding are recognised and reported in one line; each of them can be given instead.
 ///
-/// Rows wait in a table beside the target, which takes its name when all of them are in: readers see the
-/// old table or the new one, and a failed import leaves the old one. A table with triggers or foreign keys
-/// is loaded in one transaction instead. What the server counts is checked against what was sent, so no
-/// row is dropped or bent in silence. An import that was killed goes on with --resume.
+/// Rows go into a staging table, which takes the target's name when all of them are in: readers see the old
+/// table or the new one, and a failed import leaves the old one. A table with triggers or foreign keys is
+/// loaded in one transaction instead. remora compares the server's counts with what it sent, so no row is
+/// dropped or changed silently. --resume continues an import that was killed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     table: TableArgs,
 
     #[command(flatten)]
-    form: FormArgs,
+    file_format: FileFormatArgs,
 
     #[command(flatten)]
     run: RunArgs,
@@ -102,7 +102,7 @@ struct TableArgs {
     #[arg(long, requires = "create", conflicts_with = "key")]
     no_key: bool,
 
-    /// Put the rows in place of those in the table, all at once
+    /// Replace the rows of the table by these, all at once
     #[arg(long)]
     replace: bool,
 
@@ -114,9 +114,9 @@ struct TableArgs {
     #[arg(long, requires = "append")]
     by_chunk: bool,
 
-    /// What becomes of a row whose key is there already: error (a bad row), ignore (it is left out), replace
-    /// (it takes the place of the row that is there) or update (that row gets its values) [default: error]
-    #[arg(long, value_name = "WHAT", default_value = "error", value_parser = word::on_duplicate, hide_default_value = true)]
+    /// What to do with a row whose key exists already: error (it is a bad row), ignore (leave it out),
+    /// replace (the row that exists) or update (the row that exists gets its values) [default: error]
+    #[arg(long, value_name = "WHAT", default_value = "error", value_parser = option_value::on_duplicate, hide_default_value = true)]
     on_duplicate: OnDuplicate,
 
     /// Where each field goes, in the order of the file: a column, - to leave it out, @name to use it in --set
@@ -128,22 +128,22 @@ struct TableArgs {
     set: Vec<String>,
 
     /// When plain secondary indexes are built: auto, before or after the rows
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = word::indexes)]
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = option_value::indexes)]
     indexes: Indexes,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 struct RunArgs {
-    /// Set up to N bad rows aside in FILE.rejects and go on; ends with exit code 3
+    /// Write up to N bad rows to FILE.rejects and continue; ends with exit code 3
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_rejects: u64,
 
-    /// Go on with an import that was stopped or killed, also by a crash of the server
+    /// Continue an import that was stopped or killed, also by a crash of the server
     #[arg(long, conflicts_with = "restart")]
     resume: bool,
 
-    /// Throw away what a stopped import left, and begin anew
+    /// Remove what a stopped import left, and begin again
     #[arg(long)]
     restart: bool,
 
@@ -156,15 +156,16 @@ struct RunArgs {
     chunk: Option<usize>,
 
     /// Write the table's file and let the server import it, instead of sending rows to the server: about
-    /// twice as fast. For MariaDB on this machine, or on that of --server-at. Where it can't be done, it says
-    /// why: with only the import ends there, with auto the rows are sent [without WHEN: only]
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "only", value_parser = word::physical)]
+    /// twice as fast. For MariaDB on this machine, or on that of --server-at. Where that can't be done,
+    /// remora says why, and with 'only' the import ends, with 'auto' it sends the rows [without WHEN: only]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "only", value_parser = option_value::physical)]
     physical: Option<Physical>,
 
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Let commits not wait for the disk while loading: server-wide, put back afterwards (see remora undo)
+    /// Let commits not wait for the disk while loading: server-wide settings, which are restored afterwards
+    /// (see remora undo)
     #[arg(long)]
     relax_durability: bool,
 
@@ -172,7 +173,7 @@ struct RunArgs {
     #[arg(long)]
     no_binlog: bool,
 
-    /// Database for the tables that stand beside the target while the import runs [default: the target's]
+    /// Database for the staging table and the ledger while the import runs [default: the target's]
     #[arg(long, value_name = "DB")]
     work_database: Option<String>,
 
@@ -188,8 +189,8 @@ struct RunArgs {
     #[arg(long, value_name = "MODES")]
     sql_mode: Option<String>,
 
-    /// Let the server round and complete values as it does without a word: 5.4 becomes 5 in an INT, fractions
-    /// of a second are cut, 70 is a YEAR [default: such a row is a bad row]
+    /// Let the server silently round and complete values: 5.4 becomes 5 in an INT, fractions of a second are
+    /// cut, 70 is a YEAR [default: such a row is a bad row]
     #[arg(long)]
     round: bool,
 
@@ -303,7 +304,7 @@ fn duplicates(on: OnDuplicate, found: &Duplicates) -> String {
         OnDuplicate::Ignore => format!(", {} ignored because their key was there", found.ignored),
         OnDuplicate::Replace => format!(", in place of {} that had their keys", found.replaced),
         OnDuplicate::Update => format!(
-            ", of which {} updated the row with their key and {} found it just so",
+            ", of which {} updated the row with their key and {} found it unchanged",
             found.updated, found.unchanged
         ),
     }
@@ -311,7 +312,7 @@ fn duplicates(on: OnDuplicate, found: &Duplicates) -> String {
 
 impl Arguments {
     fn request(&self, target: &Target) -> anyhow::Result<Request> {
-        let (table, form, run) = (&self.table, &self.form, &self.run);
+        let (table, file_format, run) = (&self.table, &self.file_format, &self.run);
         // Clap accepts them together with options that conflict with --create.
         let of_new = table.tight || table.no_key || table.key.is_some() || !table.types.is_empty();
         if of_new && !table.create {
@@ -336,8 +337,8 @@ impl Arguments {
                 .map(|text| assignment("--type", text))
                 .collect::<anyhow::Result<_>>()?,
             habits: Habits {
-                date_order: form.date_order,
-                decimal_comma: form.decimal_comma,
+                date_order: file_format.date_order,
+                decimal_comma: file_format.decimal_comma,
                 roomy: !table.tight,
                 ..Habits::default()
             },
@@ -346,24 +347,24 @@ impl Arguments {
             columns: table.columns.as_deref().map(columns).transpose()?,
             set: table.set.iter().map(|text| assignment("--set", text)).collect::<anyhow::Result<_>>()?,
             hints: Hints {
-                delimiter: match &form.delimiter {
+                delimiter: match &file_format.delimiter {
                     Some(Delimiter::Byte(byte)) => Some(*byte),
                     _ => None,
                 },
-                lenient: form.lenient(),
-                json: form.fields.as_ref().map(|_| true).or(form.format),
-                json_keys: form.fields.clone().map(|keys| Json { keys, leave_out: true }),
-                skip_lines: form.skip_lines,
-                quote: form.quote.map(|Maybe(byte)| byte),
-                escape: form.escape.map(|Maybe(byte)| byte),
-                line_end: form.line_end,
-                header: if form.header { Some(true) } else { form.no_header.then_some(false) },
-                encoding: form.encoding,
+                lenient: file_format.lenient(),
+                json: file_format.fields.as_ref().map(|_| true).or(file_format.format),
+                json_keys: file_format.fields.clone().map(|keys| Json { keys, leave_out: true }),
+                skip_lines: file_format.skip_lines,
+                quote: file_format.quote.map(|Maybe(byte)| byte),
+                escape: file_format.escape.map(|Maybe(byte)| byte),
+                line_end: file_format.line_end,
+                header: if file_format.header { Some(true) } else { file_format.no_header.then_some(false) },
+                encoding: file_format.encoding,
                 ..Hints::default()
             },
-            nulls: nulls(form),
-            skip_repeated_header: form.repeated_header,
-            member: form.member.clone(),
+            nulls: nulls(file_format),
+            skip_repeated_header: file_format.repeated_header,
+            member: file_format.member.clone(),
             rejects_max: run.max_rejects,
             sessions: run.sessions.map(usize::from),
             chunk_bytes: run.chunk,
@@ -405,13 +406,13 @@ fn inputs(files: &[String]) -> anyhow::Result<Vec<Input>> {
     Ok(inputs)
 }
 
-fn nulls(form: &FormArgs) -> Option<Nulls> {
-    if form.no_null {
+fn nulls(file_format: &FileFormatArgs) -> Option<Nulls> {
+    if file_format.no_null {
         return Some(Nulls { empty: false, words: Vec::new() });
     }
-    if form.null.is_empty() {
+    if file_format.null.is_empty() {
         return None;
     }
-    let words = form.null.iter().filter(|word| !word.is_empty()).map(|word| word.as_bytes().to_vec());
-    Some(Nulls { empty: form.null.iter().any(String::is_empty), words: words.collect() })
+    let words = file_format.null.iter().filter(|word| !word.is_empty()).map(|word| word.as_bytes().to_vec());
+    Some(Nulls { empty: file_format.null.iter().any(String::is_empty), words: words.collect() })
 }

@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     for locked in &found.locked {
         metrics.locked(&locked.name, show_locked(locked, report)?);
     }
-    // What is asked for is not known of these.
+    // Without the key the age of these is unknown.
     if is_watched || arguments.textfile.is_some() || found.locked.iter().any(Locked::is_damaged) {
         exit = exit.after(found.warn_of_locked(report));
     }

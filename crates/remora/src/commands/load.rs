@@ -26,12 +26,12 @@ const EXAMPLES: &str = "EXAMPLES
   remora dump shop -h db1 -o shop.dump & remora load shop.dump --follow -h db2
       load while the dump is still running";
 
-/// Load a dump into a server, and prove that what is there is what was dumped
+/// Load a dump into a server, and prove that the server has exactly what was dumped
 ///
 /// Nothing that exists is overwritten: a table that is there already is refused before anything is changed,
-/// and so is what the server can't hold. Each chunk commits with a line in a ledger, so that a load that was
-/// killed goes on with --resume without a row lost or doubled. In the end all rows are read back and compared
-/// with the manifest.
+/// and so is what the server can't hold. Each chunk commits with a line in a ledger, so that --resume
+/// continues a killed load without losing or duplicating a row. At the end all rows are read back and
+/// compared with the manifest.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_data: bool,
 
-    /// Go on with a load that was stopped
+    /// Continue a load that was stopped
     #[arg(long)]
     resume: bool,
 
@@ -81,8 +81,8 @@ pub(crate) struct Arguments {
     no_binlog: bool,
 
     /// Load large InnoDB tables by writing their files, which the server imports: about twice as fast. For
-    /// MariaDB on this machine, or on that of --server-at; tables that can't be loaded so are named, and go
-    /// to the server
+    /// MariaDB on this machine, or on that of --server-at; a message names tables that can't be loaded this
+    /// way, and their rows are sent
     #[arg(long, conflicts_with_all = ["follow", "no_data"])]
     physical: bool,
 

@@ -109,7 +109,7 @@ fn execute(session: &mut Session, statements: &[String]) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::too_many_arguments, reason = "one caller; each is another thing")]
+#[expect(clippy::too_many_arguments, reason = "one caller; the parameters have nothing in common")]
 fn under_lock(
     arguments: &Arguments,
     session: Session,

@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     if lines.untold > 0 {
         report.note(&format!(
-            "{} left out: which tables they change is not in the log; --statement looks into them",
+            "{} left out, because the log does not say which tables they change; --statement searches them",
             count(lines.untold, "statement")
         ));
     }

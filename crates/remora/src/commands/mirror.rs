@@ -42,7 +42,7 @@ ENVIRONMENT
 /// is stopped or killed, run it again: what was copied stays. Encrypted backups are copied as they are; a
 /// key is needed only with --keep-..., and a put key is enough.
 ///
-/// An object store must keep the condition If-None-Match, so that no file can be written twice. This is
+/// An object store must support the condition If-None-Match, so that no file can be written twice. This is
 /// proven at the beginning of each run, and a store that ignores it is refused.
 ///
 /// The archive of a binary log is copied if it is in segments, as in encrypted names and in stores. One that
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         let to = if *is_log { home(name).log() } else { home(name) };
         let to = arguments.retain.on(to)?.place();
         let done = block::mirror(&**from, &*to, arguments.compare, world)
-            .with_context(|| format!("{name} is not mirrored; run it again to go on"))?;
+            .with_context(|| format!("{name} is not mirrored; run it again to continue"))?;
         if report.is_json() {
             report.message(&json!({
                 "message_type": "mirrored", "name": name, "log": is_log, "files_copied": done.copied,

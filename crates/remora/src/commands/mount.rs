@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::keys::KeyArguments;
 use crate::report::{self, Report};
 
-/// How often it is looked whether somebody has unmounted it.
+/// How often to check whether somebody has unmounted it.
 const LOOK: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "EXAMPLES
@@ -97,8 +97,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         write_options(&names, &folder, options)?;
     }
     let homes = names.into_iter().map(|named| (named.name, named.home)).collect();
-    let shelf = Arc::new(InodeTable::new(homes, key, room, Box::new(move |what| say.warn(what))));
-    let mounted = Mount::new(&shelf, &folder, arguments.writable, arguments.allow_other)?;
+    let inodes = Arc::new(InodeTable::new(homes, key, room, Box::new(move |what| say.warn(what))));
+    let mounted = Mount::new(&inodes, &folder, arguments.writable, arguments.allow_other)?;
     let folder = folder.display();
     if report.is_json() {
         report.message(&json!({"message_type": "mounted", "folder": folder.to_string()}))?;
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     while !mounted.has_ended() && progress::pause(LOOK, &stop) {}
     drop(mounted);
-    let fetched = shelf.fetched();
+    let fetched = inodes.fetched();
     if report.is_json() {
         report.message(
             &json!({"message_type": "summary", "folder": folder.to_string(), "bytes_fetched": fetched}),
@@ -119,14 +119,14 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     } else {
         report.note(&format!("{folder} is unmounted; {} were fetched", report::size(fetched)));
     }
-    Ok(if shelf.is_damaged() { Exit::Damaged } else { Exit::Done })
+    Ok(if inodes.is_damaged() { Exit::Damaged } else { Exit::Done })
 }
 
 /// Writes an option file for each generation that has a server's data.
 fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
     let folder = std::path::absolute(folder)?;
     let text = |path: &Path| text::path(path);
-    // Only we may go into it: nobody needs a password for such a server.
+    // Only its owner may enter it, because such a server asks for no password.
     fs::DirBuilder::new()
         .mode(0o700)
         .create(&folder)
@@ -134,7 +134,7 @@ fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
     for named in names {
         for generation in named.repository.list()?.generations {
             let needs = Requirements::noted(&generation.note);
-            // Nothing is noted of other trees.
+            // Other trees have no such note.
             if needs.log().is_none() {
                 continue;
             }
@@ -167,7 +167,7 @@ fn write_options(names: &[Named], mounted: &Path, folder: &Path) -> Result<()> {
 /// Where writes go.
 fn room(arguments: &Arguments) -> Result<WriteFolder> {
     let folder = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    // Before somebody relies on it.
+    // Checked before somebody relies on it.
     tempfile::tempfile_in(&folder)
         .with_context(|| format!("nothing can be written to {}", folder.display()))?;
     Ok(WriteFolder::new(&folder))

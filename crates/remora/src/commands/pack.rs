@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return bench::run(arguments, report);
     }
     if arguments.files.files.iter().any(|file| file == Path::new("bench")) {
-        return Err(usage("options of pack bench stand after bench; a file of that name is written ./bench"));
+        return Err(usage("options of pack bench come after bench; a file of that name is written ./bench"));
     }
     let method = arguments.to;
     if arguments.long.is_some() && method.codec != Codec::Zstd {
@@ -135,8 +135,8 @@ pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exi
     if let Some(name) = &arguments.column {
         return files.each(report, |file, switches| column::run(file, name, switches));
     }
-    let way = if arguments.test { Conversion::Test } else { Conversion::Unpack };
-    files.each(report, |file, switches| files.one(file, way, switches, report))
+    let conversion = if arguments.test { Conversion::Test } else { Conversion::Unpack };
+    files.each(report, |file, switches| files.one(file, conversion, switches, report))
 }
 
 impl Files {
@@ -175,16 +175,16 @@ impl Files {
         Ok(worst)
     }
 
-    fn one(&self, file: &Path, way: Conversion, switches: &Switches, report: &Report) -> Result<Exit> {
+    fn one(&self, file: &Path, conversion: Conversion, switches: &Switches, report: &Report) -> Result<Exit> {
         let to_stdout = self.stdout || file == Path::new("-");
-        if way == Conversion::Test || to_stdout {
-            if to_stdout && matches!(way, Conversion::Pack(_)) && io::stdout().is_terminal() {
+        if conversion == Conversion::Test || to_stdout {
+            if to_stdout && matches!(conversion, Conversion::Pack(_)) && io::stdout().is_terminal() {
                 return Err(usage("compressed data is not written to a terminal: redirect standard output"));
             }
             let (shown, source) = repack::source(file, switches)?;
-            let done =
-                repack::stream(source, exit::stdout(), way, switches).with_context(|| shown.clone())?;
-            if way == Conversion::Test {
+            let done = repack::stream(source, exit::stdout(), conversion, switches)
+                .with_context(|| shown.clone())?;
+            if conversion == Conversion::Test {
                 say(report, &shown, &done, None);
             }
             return Ok(Exit::Done);
@@ -192,9 +192,9 @@ impl Files {
         let codec = repack::codec_of(&RealDisk, file)?;
         let name = match &self.output {
             Some(name) => name.clone(),
-            None => new_name(file, codec, way)?,
+            None => new_name(file, codec, conversion)?,
         };
-        let done = repack::file(&RealDisk, file, &name, way, switches)?;
+        let done = repack::file(&RealDisk, file, &name, conversion, switches)?;
         say(report, &file.display().to_string(), &done, Some(&name));
         Ok(Exit::Done)
     }
@@ -205,10 +205,10 @@ fn is_stop(exit: Exit) -> bool {
 }
 
 /// The name of the new file if none was given.
-fn new_name(file: &Path, codec: Codec, way: Conversion) -> Result<PathBuf> {
+fn new_name(file: &Path, codec: Codec, conversion: Conversion) -> Result<PathBuf> {
     let stem = without_extension(file, codec);
     let shown = file.display();
-    match way {
+    match conversion {
         Conversion::Pack(job) => {
             let mut name = stem.unwrap_or_else(|| file.to_owned()).into_os_string();
             name.push(".");

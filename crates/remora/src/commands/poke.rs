@@ -25,12 +25,13 @@ const EXAMPLES: &str = "EXAMPLES
   remora poke set log_slave_updates 1 --yes-i-know -S /run/mysqld/mysqld.sock
   remora poke list                                   what can be stored, and how that was tried";
 
-/// The emergency drawer: change on a live server what SQL can't
+/// For emergencies: change on a running server what SQL can't
 ///
 /// SQL is used if it works. If it does not, because the server is full or the variable is read-only, one
 /// value is stored in the server's memory: no debugger, no pause. Only variables that remora knows by name,
-/// width and range are touched, only on a MariaDB of this machine, and only if everything fits: the program
-/// that runs, its build, the place, the present value, and what SQL says of it. A restart forgets the change.
+/// width and range are touched, and only on a MariaDB of this machine. Everything must fit: the program that
+/// runs, its build, the place, the present value, and the value that SQL reports. A restart undoes the
+/// change.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Action {
@@ -124,7 +125,7 @@ pub(crate) fn run(action: &Action, password: Option<String>, report: &Report) ->
 }
 
 /// What was changed, and how.
-struct Told<'a> {
+struct Change<'a> {
     name: &'a str,
     old: u64,
     new: u64,
@@ -132,8 +133,8 @@ struct Told<'a> {
 }
 
 /// Reports what was changed, and, for a store into memory, in which server.
-fn tell(memory: Option<&Memory>, told: &Told<'_>, report: &Report) -> Result<Exit> {
-    let Told { name, old, new, by } = told;
+fn tell(memory: Option<&Memory>, change: &Change<'_>, report: &Report) -> Result<Exit> {
+    let Change { name, old, new, by } = change;
     if report.is_json() {
         report.message(&json!({
             "message_type": "poked", "variable": name, "old": old, "new": new, "by": by,

@@ -31,10 +31,10 @@ const EXAMPLES: &str = "EXAMPLES
 ///
 /// Keeps what the options name and always the newest generation, and forgets the rest. Data of a forgotten
 /// generation that a kept one needs stay where they are; what no generation needs is removed. Every kept
-/// generation can be restored at every moment, even if this command is killed.
+/// generation can be restored at any time, even if this command is killed.
 ///
-/// If the name has an archive of a binary log, the files of it that are older than all kept generations go,
-/// too.
+/// If the name has an archive of a binary log, its files that are older than all kept generations are
+/// removed, too.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -90,7 +90,7 @@ pub(crate) fn forget(
     (world, report): (RunContext<'_>, &Report),
 ) -> Result<Exit> {
     let listing = named.repository.list()?;
-    let keep = kept(policy, &listing.generations);
+    let keep = generations_to_keep(policy, &listing.generations);
     let done = block::prune(&named.repository, &keep, dry_run, world)?;
     tell(&named.name, &done, dry_run, report)?;
     for damage in &listing.broken {
@@ -109,7 +109,7 @@ pub(crate) fn forget(
 
 /// The generations that stay. Those of one source never push out those of another, and damaged ones count as
 /// none, so that no complete one is removed because of them.
-fn kept(policy: &Policy, all: &[Generation]) -> BTreeSet<u64> {
+fn generations_to_keep(policy: &Policy, all: &[Generation]) -> BTreeSet<u64> {
     let stamp = |one: &&Generation| repository::calendar::stamp(one.number, one.taken_s);
     let mut keep = BTreeSet::new();
     for source in identity::sources(all) {
@@ -121,7 +121,7 @@ fn kept(policy: &Policy, all: &[Generation]) -> BTreeSet<u64> {
     keep
 }
 
-/// Names files that the place keeps; `of` says of what they are.
+/// Reports files that the store retains; `of` says what they belong to.
 fn tell_retained(name: &str, (retained, until_s): (&[String], Option<i64>), of: &str, report: &Report) {
     if let Some(first) = retained.first() {
         let files = count(retained.len(), "file");
@@ -152,7 +152,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     report.note(&format!("{name}: {would}forgotten: {forgotten}"));
     if !done.rewritten.is_empty() {
         report.note(&format!(
-            "{name}: {would}written anew: {}, {}",
+            "{name}: {would}written again: {}, {}",
             numbers(&done.rewritten),
             size(done.written)
         ));

@@ -43,7 +43,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora queue tail shop.jobs --all --once    what is there now, also rows that somebody owns
   remora queue bench shop --connections 10    how fast a server is, on a scratch table";
 
-/// Look into the queues of a server (ENGINE=QUEUE), mend them, and relay them to other servers and brokers
+/// Inspect the queues of a server (ENGINE=QUEUE), fix them, and relay their rows to other servers and brokers
 ///
 /// A queue is a table of the engine that `cargo xtask plugin` builds; see docs/manual/queue.md.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ enum Action {
     Peek(Box<peek::Arguments>),
     /// Move rows that failed back to their queue, each exactly once
     Retry(Box<retry::Arguments>),
-    /// Give rows again that were ended, in a queue that keeps them (KEEP)
+    /// Give ended rows again, in a queue that keeps them (KEEP)
     Replay(Box<replay::Arguments>),
     /// End rows without giving them to anybody
     Drop(Box<drop::Arguments>),

@@ -53,7 +53,7 @@ const EXAMPLES: &str = "EXAMPLES
 /// ask for it.
 ///
 /// With --until, --before or --before-statement a server's data, or some tables, come back as they were at
-/// any moment: a private server replays the log that 'remora binlog' archived beside the backups.
+/// any point in time: a private server replays the log that 'remora binlog' archived beside the backups.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     keep_going: bool,
 
-    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    /// An option for ssh, as after its -o, such as ProxyJump=bastion
     #[arg(long, value_name = "OPTION")]
     ssh_option: Vec<String>,
 
@@ -102,7 +102,7 @@ pub(crate) struct Arguments {
     key: KeyArguments,
 
     #[command(flatten)]
-    until: until::Moment,
+    until: until::TargetOptions,
 }
 
 impl Arguments {
@@ -119,16 +119,16 @@ fn target(text: &str) -> Result<Place, String> {
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let has_tables = !arguments.tables.is_empty();
-    let goal = arguments.until.goal();
-    match goal {
-        None => arguments.until.without_goal(has_tables)?,
+    let recovery_target = arguments.until.recovery_target();
+    match recovery_target {
+        None => arguments.until.refuse_without_target(has_tables)?,
         Some(_) => must_replay_all(&arguments.until.server_option)?,
     }
     if has_tables {
-        return tables::run(goal.as_ref(), arguments, report);
+        return tables::run(recovery_target.as_ref(), arguments, report);
     }
-    if let Some(goal) = goal {
-        return until::run(&goal, arguments, report);
+    if let Some(target) = recovery_target {
+        return until::run(&target, arguments, report);
     }
     if !arguments.path.is_empty() {
         return part::run(arguments, report);
@@ -267,7 +267,7 @@ fn tell_of_needs(note: &Value, needs: &Requirements, report: &Report) {
     if tables > 0 {
         report.note(&format!(
             "{} of tables with DATA DIRECTORY: what was in /x is in .x, where the .isl files lead, and the server refuses to alter \
-             such a table there. SET sql_mode='NO_DIR_IN_CREATE' and ALTER TABLE ... FORCE, ALGORITHM=COPY bring one to the others. To \
+             such a table there. SET sql_mode='NO_DIR_IN_CREATE' and ALTER TABLE ... FORCE, ALGORITHM=COPY move one to the other tables. To \
              put the tables back where they were, start a server on the folder once and stop it, move the files, and replace the first \
              dot in each .isl file by /",
             count(tables, "file")
@@ -305,14 +305,14 @@ fn busy(error: std::io::Error, target: &str) -> anyhow::Error {
     anyhow::Error::new(error).context(text)
 }
 
-/// A file that somebody has open for writing, as a machine or a server has that runs on it: both would write
-/// to it.
+/// Refuses a file that another program has open for writing, such as a virtual machine or a server that runs
+/// on it: both would write to it.
 fn refuse_open(disk: &dyn Disk, path: &Path) -> Result<()> {
-    // What can't be asked is found out by writing.
+    // If the kernel can't be asked, writing shows it.
     let is_file = disk.stat(path).is_ok_and(|stat| stat.regular);
     if is_file && disk.open(path).is_ok_and(|file| file.is_written_to() == Some(true)) {
         let text = format!(
-            "{} is open for writing in another program, such as a machine or a server that runs on it; stop that first: fuser(1) names it",
+            "{} is open for writing in another program, such as a virtual machine or a server that runs on it; stop that first: fuser(1) names it",
             path.display()
         );
         return Err(Failure::Busy(text).into());

@@ -31,7 +31,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora reverse binlog.0000* --gtid 0-1-90113 --table shop.orders --where id=4711 --schema orders.sql
       one row; orders.sql is what SHOW CREATE TABLE says
   remora reverse /backup/db1 --gtid 0-1-90113 --children --to undo.sql
-      with the rows that foreign keys deleted along, from a backup and the log archived beside it";
+      with the rows that foreign keys deleted by cascade, from a backup and the log archived beside it";
 
 /// Write SQL that takes back what transactions changed
 ///
@@ -53,13 +53,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.sql")]
     to: Option<PathBuf>,
 
-    /// Also what foreign keys deleted or changed along (ON DELETE CASCADE, SET NULL), which no log has. A
-    /// private server replays the archived log on a backup to just before each transaction. Needs REPO/NAME,
-    /// or REPO/NAME@N for generation N
+    /// Also what foreign keys changed by cascade (ON DELETE CASCADE, SET NULL), which no log has. A private
+    /// server replays the archived log on a backup to just before each transaction. Needs REPO/NAME, or
+    /// REPO/NAME@N for generation N
     #[arg(long)]
     children: bool,
 
-    /// Go on although a table was altered or emptied, because its columns are what they were
+    /// Continue although a table was altered or emptied, because its columns are the same as before
     #[arg(long)]
     despite_ddl: bool,
 }
@@ -221,7 +221,7 @@ fn tell(sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
     let mut what = format!("{} of {}", count(rows, "row"), count(sums.transactions, "transaction"));
     let along: u64 = sums.tables.values().map(|sum| sum.taken_along).sum();
     if along > 0 {
-        what.push_str(&format!(", {along} of them taken along by foreign keys"));
+        what.push_str(&format!(", {along} of them changed by cascades of foreign keys"));
     }
     match to.map(text::path) {
         Some(path) => report.note(&format!(

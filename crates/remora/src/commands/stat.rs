@@ -135,7 +135,7 @@ enum Action {
     Report(report::Arguments),
 }
 
-/// The words of the command line, by their meaning.
+/// The arguments without an option name, by their meaning.
 struct Words {
     /// `None` if not given.
     interval: Option<Duration>,
@@ -319,7 +319,7 @@ fn watch(
     }
 }
 
-/// The columns of the terminal that standard output is.
+/// The width of the terminal, if standard output is one.
 fn terminal_width() -> Option<usize> {
     let size = std::io::stdout().is_terminal().then(ratatui::crossterm::terminal::size)?;
     size.ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_told_apart() {
+    fn interval_count_and_servers_are_recognised() {
         let read = |words: &[&str]| Words::read(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
         let words = read(&["mysql://a", "0.5", "unix:///b", "7"]).unwrap();
         assert_eq!((words.interval, words.count), (Some(Duration::from_millis(500)), Some(7)));

@@ -113,8 +113,8 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
     match action {
         Action::Train(arguments) => train::run(&arguments, report),
         Action::Model(action) => model::run(&action, report),
-        Action::Pack(arguments) => pack::run(&arguments, pack::Way::Pack, report),
-        Action::Unpack(arguments) => pack::run(&arguments, pack::Way::Unpack, report),
+        Action::Pack(arguments) => pack::run(&arguments, pack::Direction::Pack, report),
+        Action::Unpack(arguments) => pack::run(&arguments, pack::Direction::Unpack, report),
         Action::Measure(arguments) => measure::run(&arguments, report),
         Action::Compare(arguments) => compare::run(&arguments, report),
     }

@@ -47,8 +47,8 @@ const EXAMPLES: &str = "EXAMPLES
 /// stays, unless remora is killed with SIGKILL: then remove its folder remora-boot-*.
 ///
 /// With --replay the archived log is replayed on the generation before, and every table must have the rows
-/// that it has in the generation itself. What was changed without the log differs: sql_log_bin=0, or log_bin
-/// off for a while.
+/// that it has in the generation itself. A row that was changed without the log differs: with sql_log_bin=0,
+/// or while log_bin was off.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -61,8 +61,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     boot: bool,
 
-    /// Prove the archived log: the generation before one (N of REPO/NAME@N, or the newest), and the log from
-    /// there, must be that generation
+    /// Prove the archived log: replayed on the generation before N (of REPO/NAME@N, or the newest) it must
+    /// give the rows of N
     #[arg(long, conflicts_with_all = ["boot", "sample", "data_folder"])]
     replay: bool,
 

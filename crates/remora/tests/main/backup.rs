@@ -79,7 +79,7 @@ fn three_generations_come_back() {
         .exits(0)
         .says(&["32.8 kB of it written"]);
     assert!(place.bytes("back1") == states[2]);
-    place.run(&["prune", "repo", "--keep-last", "1"]).exits(0).says(&["forgotten: 1 2", "written anew: 3"]);
+    place.run(&["prune", "repo", "--keep-last", "1"]).exits(0).says(&["forgotten: 1 2", "written again: 3"]);
     place.run(&["verify", "repo"]).exits(0);
     place.run(&["restore", "repo", "--to", "back1", "--overwrite"]).exits(0);
     assert!(place.bytes("back1") == states[2]);

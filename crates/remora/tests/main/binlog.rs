@@ -70,8 +70,8 @@ impl Play {
         });
     }
 
-    /// Every byte of the server's files is archived in a timeline, and no other. That a file is in use is no
-    /// difference: a server that was killed does not always take it back.
+    /// Every byte of the server's files is archived in a timeline, and no other byte. The mark of a file in
+    /// use does not count: a killed server does not always remove it.
     pub(crate) fn is_archived(&mut self, number: u32) {
         for file in self.files() {
             let own = std::fs::read(self.server.data().join(&file)).unwrap();
@@ -110,7 +110,7 @@ impl Play {
 pub(crate) const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)";
 
 #[test]
-fn copy_is_bytes() {
+fn the_archive_equals_the_servers_files() {
     on_products(&of_today(products()), |product| {
         tell(product);
         let options: &[&str] = match product.family() {
@@ -157,7 +157,7 @@ fn logs_without_checksums_and_images_are_archived_too() {
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS", "DELETE FROM t"]);
         play.once().exits(0);
         play.is_archived(1);
-        // The server changes its mind.
+        // From now on the server writes checksums.
         play.does(&["SET GLOBAL binlog_checksum = CRC32", "INSERT INTO t (v) VALUES ('b')"]);
         play.once().exits(0);
         play.is_archived(1);
@@ -209,7 +209,7 @@ fn verify_reads_the_archived_files() {
 
 /// Archiver and server are killed again and again.
 #[test]
-fn what_is_killed_goes_on() {
+fn killed_archivers_and_servers_continue() {
     for product in mariadb() {
         let mut play = Play::new(product, &["--sync-binlog=1"]);
         play.does(&[TABLE]);
@@ -236,7 +236,7 @@ fn what_is_killed_goes_on() {
             std::thread::sleep(Duration::from_millis(30 * round));
             running.kill();
         }
-        // A part of a transaction is at the end, as a machine leaves it that lost power.
+        // A part of a transaction is at the end, as after a loss of power.
         let file = play.files().pop().unwrap();
         let path = play.timeline(1).join(file);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -249,9 +249,8 @@ fn what_is_killed_goes_on() {
     }
 }
 
-/// Facts: `two_archivers`, the lock.
 #[test]
-fn an_archive_follows_a_server_and_ends_when_it_is_told() {
+fn an_archiver_follows_a_server_until_it_is_stopped() {
     let mut play = Play::new(mariadbs()[0], &[]);
     play.does(&[TABLE]);
     let mut running = play.follow(&[]);
@@ -327,7 +326,7 @@ fn semi_sync_ack_commit_waits_for_the_archive() {
         running.signal("CONT");
         commit.join().unwrap();
         play.is_archived(1);
-        // One whose wait is over is told.
+        // A COMMIT whose wait timed out is reported.
         let before = status(&mut play, "no_tx");
         play.does(&["SET GLOBAL rpl_semi_sync_master_timeout = 1"]);
         running.signal("STOP");
@@ -343,9 +342,9 @@ fn semi_sync_ack_commit_waits_for_the_archive() {
     }
 }
 
-/// An archive has what the log has. What the log lacks is told.
+/// An archive has only what the log has. What the log lacks is reported.
 #[test]
-fn what_the_server_does_not_log_is_told() {
+fn databases_that_the_server_does_not_log_are_reported() {
     for product in mariadb() {
         let options = ["--binlog-ignore-db=secret", "--binlog-ignore-db=other"];
         let mut play = Play::new(product, &options);
@@ -360,7 +359,7 @@ fn what_the_server_does_not_log_is_told() {
         assert!(!ended.err.contains("replica"), "{}", ended.err);
         play.does(&["CHANGE MASTER TO MASTER_HOST = '127.0.0.1'"]);
         lines(&play).says(&[filter, replica, "log_slave_updates=ON"]);
-        // Of an account that may not ask it is told only if something was applied.
+        // With an account that may not ask, this is reported only if something was applied.
         play.does(&[
             "CREATE USER few@localhost",
             "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO few@localhost",
@@ -378,7 +377,7 @@ fn what_the_server_does_not_log_is_told() {
 }
 
 #[test]
-fn what_cannot_be_archived_is_told() {
+fn a_server_that_cannot_be_archived_is_reported() {
     let product = mariadbs()[0];
     let folder = folder();
     let plain = start(product, &[]);
@@ -415,7 +414,7 @@ fn an_archive_outlives_an_orderly_restart_of_the_server() {
 
 /// A server that shuts down ends its log as one does that has sent everything.
 #[test]
-fn what_is_archived_at_once_is_whole_or_it_fails() {
+fn an_archive_of_a_server_that_shuts_down_is_complete_or_the_run_fails() {
     let mut play = Play::new(mariadbs()[0], &["--max-allowed-packet=64M"]);
     play.does(&[TABLE]);
     for _ in 0..8 {
@@ -435,7 +434,7 @@ fn what_is_archived_at_once_is_whole_or_it_fails() {
 }
 
 #[test]
-fn a_repository_is_no_name() {
+fn a_repository_can_not_be_given_as_a_name() {
     let play = Play::new(mariadbs()[0], &[]);
     std::fs::write(play.folder.path().join("disk.img"), "image").unwrap();
     run(play.folder.path(), &["backup", "file:disk.img", "--to", "repo"]).exits(0);

@@ -1,4 +1,4 @@
-//! An archive of a binary log whose server has another history than what was archived.
+//! An archive of a binary log whose server has a fork or a gap.
 
 use sandbox::Product;
 
@@ -40,7 +40,7 @@ fn reset_master(product: Product, is_connected: bool) {
     let archived = std::fs::read(play.timeline(1).join("binlog.000001")).unwrap();
     assert!(archived.starts_with(&before));
     assert_eq!(play.description(2)["reason"], "fork");
-    // What was told once is not told again.
+    // A fork that was reported is not reported again.
     play.once().exits(0);
     let shown = run(play.folder.path(), &["log", "repo/db", "--rows"]).exits(0).out;
     assert!(shown.contains("'b'") && !shown.contains("'a'"), "{shown}");
@@ -54,7 +54,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 /// The first event has the time at which the file was begun. Here only that differs, and no transaction.
 #[test]
-fn a_file_that_was_begun_at_another_time_is_another_history() {
+fn a_file_with_another_creation_time_begins_a_timeline() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('same')"]);
@@ -68,14 +68,14 @@ fn a_file_that_was_begun_at_another_time_is_another_history() {
         bytes[end - 4..end].copy_from_slice(&sum.to_le_bytes());
         bytes[21] = in_use;
         std::fs::write(&path, &bytes).unwrap();
-        play.once().exits(12).says(&["the server began binlog.000001 anew"]);
+        play.once().exits(12).says(&["the server began binlog.000001"]);
         play.is_archived(2);
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 }
 
 #[test]
-fn a_last_transaction_with_other_bytes_is_another_history() {
+fn a_last_transaction_with_other_bytes_begins_a_timeline() {
     for product in mariadb() {
         let mut play = Play::new(product, &["--binlog-checksum=NONE"]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('unlike')"]);
@@ -92,10 +92,10 @@ fn a_last_transaction_with_other_bytes_is_another_history() {
     }
 }
 
-/// An older state of the server is put back: its log begins as the archived one, and goes on otherwise.
-/// Or it has less, as after a loss of power. Facts: `power_loss_ahead`.
+/// An older state of the server is restored: its log begins as the archived one, and continues differently.
+/// Or it has less, as after a loss of power.
 #[test]
-fn server_put_back_has_another_history() {
+fn a_server_restored_to_an_older_state_begins_a_timeline() {
     for product in mariadb() {
         for more in [0, 1] {
             let mut play = Play::new(product, &[]);
@@ -126,13 +126,13 @@ fn server_put_back_has_another_history() {
 }
 
 #[test]
-fn purged_while_away() {
+fn files_purged_before_they_were_archived_begin_a_timeline() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "FLUSH BINARY LOGS"]);
         play.once().exits(0);
         // All that is purged is archived, up to the name of the next file, before which a run was killed: the
-        // timeline goes on.
+        // timeline continues.
         std::fs::remove_file(play.timeline(1).join("binlog.000002")).unwrap();
         std::fs::write(play.timeline(1).join("log.index"), "./binlog.000001\n").unwrap();
         play.purge("binlog.000002");
@@ -155,9 +155,9 @@ fn purged_while_away() {
     }
 }
 
-/// Only numbers say that it goes on where the archive ends, and they are those of another history.
+/// Only the numbers say that it continues where the archive ends, and they are those of a fork.
 #[test]
-fn another_history_with_as_many_transactions_is_another_timeline() {
+fn a_fork_with_as_many_transactions_begins_a_timeline() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('old')"]);
@@ -181,7 +181,7 @@ fn another_history_with_as_many_transactions_is_another_timeline() {
 
 /// Two domains have transactions, and what the server has purged was archived, but for some of one of them.
 #[test]
-fn multi_domain_gap() {
+fn a_gap_in_one_of_several_domains_begins_a_timeline() {
     let insert = |domain: u32| {
         format!("SET STATEMENT gtid_domain_id = {domain} FOR INSERT INTO t (v) VALUES ('{domain}')")
     };
@@ -193,7 +193,7 @@ fn multi_domain_gap() {
             std::fs::remove_file(play.timeline(1).join(file)).unwrap();
             std::fs::write(play.timeline(1).join("log.index"), index).unwrap();
         };
-        // Both have in the server's oldest file what they have at the archive's end: it goes on.
+        // Both have in the server's oldest file what they have at the archive's end: the timeline continues.
         forget(&play, "binlog.000002", "./binlog.000001\n");
         play.purge("binlog.000002");
         play.does(&[&insert(1), "FLUSH BINARY LOGS", &insert(0), "FLUSH BINARY LOGS"]);
@@ -225,9 +225,9 @@ fn multi_domain_gap() {
     }
 }
 
-/// The server has another history, in which one of two domains has less.
+/// The server's log is a fork in which one of two domains has less.
 #[test]
-fn multi_domain_gap_in_another_history() {
+fn a_fork_with_less_in_one_domain_begins_a_timeline() {
     let insert = |domain: u32| {
         format!("SET STATEMENT gtid_domain_id = {domain} FOR INSERT INTO t (v) VALUES ('{domain}')")
     };

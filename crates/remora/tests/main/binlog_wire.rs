@@ -1,5 +1,5 @@
-//! `remora binlog` and what comes over its connections: they are cut anywhere, servers send what can't be
-//! archived, and others have the same number.
+//! `remora binlog` and its connections: they are cut at any byte, servers send logs that can't be archived,
+//! and other archivers have the same server_id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,7 +45,7 @@ struct Passed {
     of_logs: BTreeMap<usize, usize>,
 }
 
-/// What a server is made to say: the answer to a command.
+/// A made-up answer of a server to a command.
 type Answer = fn(&[u8]) -> Option<Vec<u8>>;
 
 /// Stands between remora and a server.
@@ -136,7 +136,7 @@ impl Pipe {
         }
     }
 
-    /// How many of these bytes may pass.
+    /// How many of these bytes may pass before the cut.
     fn may(&self, bytes: usize) -> usize {
         let (cut, passed) = &mut *self.state.lock().unwrap();
         let log = *self.log.lock().unwrap();
@@ -181,7 +181,7 @@ fn files(timeline: &Path) -> BTreeMap<String, Vec<u8>> {
     logs.map(read).collect()
 }
 
-/// An archive that is made through a wire which is cut.
+/// An archive that is made over a connection which is cut.
 struct Cuts<'a> {
     folder: tempfile::TempDir,
     wire: Wire,
@@ -339,9 +339,9 @@ fn resume_each_byte_by_itself() {
     assert!(!play.timeline(2).exists());
 }
 
-/// A server that was killed amid an event can't read its file to the end. That is no other history.
+/// A server that was killed while it wrote an event can't read its file to the end. That is no fork.
 #[test]
-fn what_a_server_cannot_read_further_begins_no_timeline() {
+fn a_log_with_an_unreadable_end_begins_no_timeline() {
     let product = mariadbs()[0];
     let mut play = Play::new(product, &[]);
     play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
@@ -362,10 +362,10 @@ fn what_a_server_cannot_read_further_begins_no_timeline() {
     assert!(!play.timeline(2).exists());
 }
 
-/// Who came first ends and says why, so that they don't end each other for ever. A replica that is known is
+/// The first archiver ends and says why, so that the two don't end each other for ever. A known replica is
 /// left alone.
 #[test]
-fn two_archivers_with_one_number() {
+fn two_archivers_with_one_server_id() {
     on_products(&mariadb().collect::<Vec<_>>(), |product| {
         let mut play = Play::new(product, &[]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')"]);
@@ -392,9 +392,9 @@ fn two_archivers_with_one_number() {
     });
 }
 
-/// A replica connects again, so that neither is left in peace.
+/// A replica connects again, so that each would end the other.
 #[test]
-fn two_archivers_one_of_which_is_a_replica() {
+fn an_archiver_and_a_replica_with_one_server_id() {
     let product = mariadbs()[0];
     let options = ["--log-bin=binlog", "--server-id=7"].map(ToString::to_string).to_vec();
     let settings = Settings { options, port: Some(0), ..Settings::default() };
@@ -421,7 +421,7 @@ fn two_archivers_one_of_which_is_a_replica() {
     };
     ask("77").exits(10).says(&["the replica db2:3307 has server_id 77", "--server-id"]);
     ask("78").exits(0);
-    // Who may not ask learns it when the server ends it.
+    // An account that may not ask learns it when the server ends the connection.
     let more = ["--server-id", "77", "-u", "copy"];
     let ended = archiver(play.folder.path(), play.server.socket(), &more).end().exits(10);
     ended.says(&["another replica or archiver has connected with server_id 77"]);
@@ -460,7 +460,7 @@ fn event(kind: u8, body: &[u8]) -> Vec<u8> {
     event
 }
 
-/// What MariaDB 12.3 says that writes its log into InnoDB.
+/// The answer of a MariaDB 12.3 that writes its log into InnoDB.
 fn names_of_innodb(command: &[u8]) -> Option<Vec<u8>> {
     let end = b"\xfe\0\0\x02\0";
     (command == b"\x03SHOW BINARY LOGS").then(|| {
@@ -479,9 +479,8 @@ fn stream_of_innodb(command: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Facts: `ibb_stream`.
 #[test]
-fn ibb_stream_is_refused() {
+fn a_binary_log_in_innodb_is_refused() {
     let product = mariadbs()[0];
     let play = Play::new(product, &["--binlog-checksum=NONE"]);
     let refused = |answer: Answer, words: &[&str]| {

@@ -29,7 +29,7 @@ fn log(folder: &TempDir) -> String {
 }
 
 #[test]
-fn a_job_that_works_is_silent_and_logged() {
+fn a_successful_job_is_silent_and_logged() {
     let folder = folder();
     let ended = run(&folder, &[], "echo one; echo two >&2; printf three").exits(0);
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""));
@@ -45,7 +45,7 @@ fn a_job_that_works_is_silent_and_logged() {
 }
 
 #[test]
-fn a_job_that_fails_is_told_with_its_code() {
+fn a_failed_job_is_reported_with_its_exit_code() {
     let folder = folder();
     run(&folder, &[], "exit 0");
     let ended = run(&folder, &[], "seq 1 80; exit 7").exits(7);
@@ -61,7 +61,7 @@ fn a_job_that_fails_is_told_with_its_code() {
 }
 
 #[test]
-fn the_whole_group_is_ended_at_the_timeout() {
+fn all_processes_of_a_job_are_ended_at_the_timeout() {
     let folder = folder();
     let child = folder.path().join("child");
     let script = format!("sleep 600 & echo $! > {}; wait", child.display());
@@ -82,7 +82,7 @@ fn lives(folder: &TempDir, file: &str) -> bool {
 }
 
 #[test]
-fn all_of_a_job_is_asked_and_waited_for_before_it_is_killed() {
+fn all_processes_of_a_job_are_asked_to_end_before_they_are_killed() {
     let folder = folder();
     // The shell ends at once; its child needs a while for its cleanup, and a third process has a session of
     // its own.
@@ -119,7 +119,7 @@ fn a_log_that_can_not_be_written_does_not_stop_the_job() {
 }
 
 #[test]
-fn one_run_is_bounded_as_well() {
+fn the_log_of_one_long_run_is_rotated() {
     let folder = folder();
     run(&folder, &["--log-size", "20k"], "seq 1 30000").exits(0);
     let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
@@ -132,7 +132,7 @@ fn one_run_is_bounded_as_well() {
 }
 
 #[test]
-fn one_run_at_a_time() {
+fn only_one_run_holds_the_lock() {
     let folder = folder();
     let go = folder.path().join("go");
     let script = format!(
@@ -148,7 +148,7 @@ fn one_run_at_a_time() {
     assert!(!folder.path().join("second").exists());
     let waiting =
         Running::new(command(&folder, &["--lock", "lock", "--wait"], "touch third").spawn().unwrap());
-    // The command goes on and keeps the lock when the first `remora cron` is killed.
+    // The command continues and keeps the lock when the first `remora cron` is killed.
     first.kill();
     run(&folder, &["--lock", "lock"], "touch second").exits(11);
     std::fs::write(&go, "").unwrap();
@@ -158,7 +158,7 @@ fn one_run_at_a_time() {
 }
 
 #[test]
-fn a_signal_is_passed_on() {
+fn a_signal_is_passed_to_the_job() {
     let folder = folder();
     let script = "trap 'echo heard; exit 9' TERM; touch started; while :; do sleep 0.05; done";
     let running = Running::new(command(&folder, &[], script).spawn().unwrap());
@@ -201,7 +201,7 @@ fn logs_are_rotated_by_size_and_lines_cut() {
     assert!(folder.path().join("log.5").exists() && !folder.path().join("log.6").exists());
 }
 
-/// Answers so many requests with this status; gives back what was asked, whole.
+/// Answers so many requests with this status; returns the complete requests.
 fn answer(status: &'static str, requests: usize) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/ping", listener.local_addr().unwrap());
@@ -228,7 +228,7 @@ fn answer(status: &'static str, requests: usize) -> (String, JoinHandle<Vec<Stri
 }
 
 #[test]
-fn a_url_is_told_how_the_job_ended() {
+fn a_url_hook_is_told_how_the_job_ended() {
     let folder = folder();
     let (good, asked) = answer("200 OK", 1);
     let ended = run(&folder, &["--on-success", &good, "--on-failure", "false"], "echo fine").exits(0);
@@ -243,12 +243,14 @@ fn a_url_is_told_how_the_job_ended() {
 }
 
 #[test]
-fn a_url_that_does_not_answer_is_tried_three_times_and_told() {
+fn a_url_hook_that_fails_is_tried_three_times_and_reported() {
     let folder = folder();
     let (url, asked) = answer("503 Service Unavailable", 3);
     let ended = run(&folder, &["--on-success", &url], "echo fine").exits(1);
     assert_eq!(asked.join().unwrap().len(), 3);
-    for words in ["exited with code 0; nobody was told: --on-success http://127.0.0.1", "503"] {
+    for words in
+        ["exited with code 0; the result could not be reported: --on-success http://127.0.0.1", "503"]
+    {
         assert!(ended.out.contains(words), "{}", ended.out);
     }
     // The code of a job that failed stays its own.
@@ -258,7 +260,7 @@ fn a_url_that_does_not_answer_is_tried_three_times_and_told() {
 }
 
 #[test]
-fn a_command_is_told_how_the_job_ended() {
+fn a_command_hook_is_told_how_the_job_ended() {
     let folder = folder();
     let tell = "echo \"$REMORA_CODE $REMORA_REASON\" > told; tail -n 1 $REMORA_LOG; echo heard";
     run(&folder, &["--on-failure", tell], "echo it is late; exit 3").exits(3);

@@ -1,4 +1,4 @@
-//! `remora doctor`: each fault of a real server is told, and what it prints mends it.
+//! `remora doctor`: each fault of a real server is reported with statements that fix it.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use server::Session;
 use crate::extract::{execute, folder, run, session};
 use crate::support::{Ended, mariadbs, start};
 
-/// The checks of a run that are not good: state, subject and the statement that mends it.
+/// The checks of a run that are not good: state, subject and the statement that fixes it.
 fn faults(ended: &Ended) -> Vec<(String, String, Option<String>)> {
     let lines = ended.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let text = |line: &Value, key: &str| line[key].as_str().map(ToOwned::to_owned);
@@ -30,7 +30,7 @@ fn mend(ended: &Ended, session: &mut Session) {
 }
 
 #[test]
-fn what_the_doctor_prints_mends_a_server() {
+fn the_statements_that_doctor_prints_fix_a_server() {
     let product = mariadbs()[0];
     let folder = folder();
     let server = start(
@@ -103,7 +103,7 @@ fn what_the_doctor_prints_mends_a_server() {
     run(folder.path(), &["doctor", "--no-defaults", "-S", "/nowhere.sock"]).exits(10);
 }
 
-/// What the one GRANT allows is enough for a backup, an archive and a dump.
+/// The rights of the one GRANT are enough for a backup, an archive and a dump.
 fn works_with_these_rights(folder: &Path, source: &str, socket: &str) {
     let account = ["--no-defaults", "-u", "keeper", "--password=x"];
     let go = |words: &[&str]| run(folder, &[words, &account].concat()).exits(0);
@@ -112,9 +112,9 @@ fn works_with_these_rights(folder: &Path, source: &str, socket: &str) {
     go(&["dump", "-o", "all.dump", "-S", socket]);
 }
 
-/// What an account lacks is told at once, and not one after the other.
+/// All rights that an account lacks are reported at once, and not one after the other.
 #[test]
-fn missing_rights_are_told_in_one_line() {
+fn missing_rights_are_reported_in_one_line() {
     let product = mariadbs()[0];
     let folder = folder();
     let server = start(product, &["--log-bin=binlog", "--server-id=7"]);

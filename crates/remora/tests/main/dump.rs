@@ -14,26 +14,30 @@ use crate::support::{Ended, Running, connect, remora, start, tell, until};
 
 #[path = "dump/account.rs"]
 mod account;
-#[path = "dump/change.rs"]
-mod change;
 #[path = "dump/damage.rs"]
 mod damage;
+#[path = "dump/ddl.rs"]
+mod ddl;
 #[path = "dump/definition.rs"]
 mod definition;
-#[path = "dump/exact.rs"]
-mod exact;
+#[path = "dump/every_type.rs"]
+mod every_type;
 #[path = "dump/follow.rs"]
 mod follow;
 #[path = "dump/format.rs"]
 mod format;
+#[path = "dump/global_variables.rs"]
+mod global_variables;
 #[path = "dump/hostile.rs"]
 mod hostile;
-#[path = "dump/ibd.rs"]
-mod ibd;
-#[path = "dump/ibd_step.rs"]
-mod ibd_step;
 #[path = "dump/interrupt.rs"]
 mod interrupt;
+#[path = "dump/large_rows.rs"]
+mod large_rows;
+#[path = "dump/physical.rs"]
+mod physical;
+#[path = "dump/physical_kill.rs"]
+mod physical_kill;
 #[path = "dump/replica.rs"]
 mod replica;
 #[path = "dump/resume.rs"]
@@ -42,14 +46,10 @@ mod resume;
 mod round_trip;
 #[path = "dump/selection.rs"]
 mod selection;
-#[path = "dump/setting.rs"]
-mod setting;
-#[path = "dump/size.rs"]
-mod size;
 #[path = "dump/snapshot.rs"]
 mod snapshot;
-#[path = "dump/trap.rs"]
-mod trap;
+#[path = "dump/traps_page.rs"]
+mod traps_page;
 #[path = "dump/unreadable.rs"]
 mod unreadable;
 

@@ -173,7 +173,7 @@ fn has_planted(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn an_archive_has_what_the_server_sends_whoever_is_killed() {
+fn an_archive_equals_the_sent_log_after_any_kill() {
     for product in mariadb() {
         let Some(mut play) = Play::new(product) else { continue };
         play.adds(3);
@@ -208,10 +208,10 @@ fn an_archive_has_what_the_server_sends_whoever_is_killed() {
     }
 }
 
-/// In segments, which are encrypted with a key of our own. The same log as the server's files says what is in
-/// it.
+/// In segments, which are encrypted with a key of our own. An archive of the server's files shows what must
+/// be in them.
 #[test]
-fn segments_have_what_the_files_have_whoever_is_killed() {
+fn segments_equal_the_servers_files_after_any_kill() {
     for product in mariadb() {
         let Some(mut play) = Play::new(product) else { continue };
         for words in [&["key", "new", "full.key"][..], &["key", "put", "full.key", "host.put"]] {

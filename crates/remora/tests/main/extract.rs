@@ -62,7 +62,7 @@ pub(crate) fn text(folder: &Path) -> String {
 
 /// Every table's text must equal that of a dump of the same server, written by the server.
 #[test]
-fn every_table_is_what_a_dump_says() {
+fn every_extracted_table_equals_a_dump() {
     for product in mariadb() {
         let folder = folder();
         let statements: Vec<&str> = TABLES.split(";\n").collect();
@@ -147,7 +147,7 @@ pub(crate) const UNSETTLED: [&str; 5] = [
 ];
 
 #[test]
-fn changes_that_nobody_committed_are_refused() {
+fn uncommitted_changes_are_refused() {
     for product in mariadb() {
         let folder = folder();
         let mut server = filled(product, &UNSETTLED);
@@ -264,7 +264,7 @@ fn every_exported_table_is_trusted() {
 
 /// IMPORT TABLESPACE leaves the `.cfg` that it was given where it is.
 #[test]
-fn the_cfg_of_an_import_proves_nothing() {
+fn a_cfg_file_left_by_an_import_is_no_proof_of_an_export() {
     for product in mariadb() {
         let folder = folder();
         let mut server = filled(

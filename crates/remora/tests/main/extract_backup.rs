@@ -5,10 +5,10 @@ use std::process::Command;
 
 use sandbox::{Product, Sandbox};
 
-use crate::boot::volume;
 use crate::extract::{TABLES, UNSETTLED, data, execute, filled, folder, mariadb, run, session, text};
 use crate::support::{Ended, connect, remora, start};
 use crate::tree::{self, Volume};
+use crate::verify_boot::volume;
 
 /// Rows that nobody has committed when the server ends: more than are rolled back in a moment.
 const MANY: u32 = 300_000;
@@ -49,7 +49,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_generation_is_read_like_the_folder() {
+fn a_generation_is_extracted_like_the_folder() {
     for product in mariadb() {
         let Some(volume) = place() else { return };
         let statements: Vec<&str> = TABLES.split(";\n").collect();
@@ -83,7 +83,7 @@ fn a_generation_is_read_like_the_folder() {
 }
 
 #[test]
-fn only_the_blocks_of_the_tables_have_to_be_sound() {
+fn damage_outside_of_the_tables_does_not_disturb_an_extract() {
     let Some(volume) = place() else { return };
     // Values that can't be compressed are found in the repository as they are.
     let mut server = filled(
@@ -169,7 +169,7 @@ fn a_generation_of_a_server_that_ran_is_recovered() {
         // Nothing is restored for an output or a definition that can't be.
         for (more, word) in [
             (&["-o", "rows"][..], "the folder is not empty"),
-            (&["-o", "rows", "--format", "dump"], "it is there already"),
+            (&["-o", "rows", "--format", "dump"], "rows exists already"),
             (&["-o", "rows/app.t.tsv", "app.t"], "the file exists already"),
             (&["-o", "-", "app.t", "--schema", "none.sql"], "--schema none.sql"),
         ] {
@@ -182,7 +182,7 @@ fn a_generation_of_a_server_that_ran_is_recovered() {
 }
 
 #[test]
-fn the_server_that_recovers_must_be_there() {
+fn the_server_that_recovers_must_be_installed() {
     let Some(volume) = place() else { return };
     let (server, _) = killed(Product::MariaDb1011);
     back_up(&volume, &server);
@@ -197,7 +197,7 @@ fn the_server_that_recovers_must_be_there() {
 }
 
 #[test]
-fn what_a_recovery_does_not_settle_is_refused() {
+fn a_backup_with_prepared_transactions_is_refused_after_recovery() {
     let Some(volume) = place() else { return };
     let mut server = filled(Product::MariaDb1011, &UNSETTLED);
     server.stop().unwrap();
@@ -228,7 +228,7 @@ fn a_volume_is_restored_and_read() {
 
 /// Its `.cfg` stays beside a table that was imported. This one even is of the same tablespace.
 #[test]
-fn a_cfg_that_was_left_proves_nothing_in_a_backup_either() {
+fn a_cfg_file_in_a_backup_is_no_proof_of_an_export() {
     for product in mariadb() {
         let Some(volume) = place() else { return };
         let make = [

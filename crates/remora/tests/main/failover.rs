@@ -1,5 +1,5 @@
-//! A server dies, and everybody goes on with a replica of it: backups of the one and the archived log of the
-//! other. The replica's log has other files, and the same transactions at other offsets.
+//! A server dies, and everybody continues with a replica of it: backups of the one and the archived log of
+//! the other. The replica's log has other files, and the same transactions at other offsets.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sandbox::{Product, Sandbox, Settings};
 use server::Session;
 
 use crate::extract::{execute, session};
-use crate::moment::{Moment, Scene, on_mariadb, sums};
+use crate::recovery_scene::{Moment, Scene, on_mariadb, sums};
 use crate::support::{connect, places, start, until};
 
 /// Options of a server that others replicate. Its log is ROW, so that all have the same rows.
@@ -86,7 +86,7 @@ impl Pair {
     }
 }
 
-/// A moment, and later ones, on the server that everybody goes on with.
+/// A point in time, and later ones, on the server that everybody continues with.
 fn goes_on(scene: &mut Scene) -> (Moment, BTreeMap<String, String>) {
     scene.does(&["INSERT INTO app.twice VALUES (3)", "UPDATE app.t SET text = CONCAT(text, '!')"]);
     let moment = scene.moment();
@@ -95,7 +95,6 @@ fn goes_on(scene: &mut Scene) -> (Moment, BTreeMap<String, String>) {
     (moment, sums(&mut scene.session))
 }
 
-/// Facts: `failover_by_gtid`.
 #[test]
 fn failover_by_gtid() {
     on_mariadb(|product| {
@@ -159,9 +158,9 @@ fn failover_by_gtid_to_a_replica_with_a_log_that_is_as_long() {
     ended.says(&["another server, timeline 1: timeline 2 has the same transactions up to"]);
 }
 
-/// What the replica has not logged, though it went on.
+/// Transactions that the replica has not logged, although it continued.
 #[test]
-fn failover_by_gtid_names_what_the_replica_lacks_amid_others() {
+fn failover_by_gtid_names_transactions_that_the_replica_lacks_between_others() {
     let mut pair = Pair::new(Product::MariaDb1011, "replog");
     pair.scene.backup();
     pair.same();
@@ -218,7 +217,7 @@ fn failover_with_two_domains() {
     pair.does(&["INSERT INTO app.twice VALUES (1)"]);
     pair.same();
     pair.scene.backup();
-    // Here domain 0 waits, and domain 1 goes on.
+    // Here domain 0 waits, and domain 1 continues.
     let mut locks = connect(pair.replica.socket());
     execute(&mut locks, &["LOCK TABLES app.twice READ"]);
     pair.does(&["INSERT INTO app.twice VALUES (2)"]);

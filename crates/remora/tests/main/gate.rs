@@ -39,7 +39,7 @@ pub(crate) enum Victim {
 }
 
 impl Victim {
-    /// How a server is killed at a step: before the statement on one of two servers, and amid it on the
+    /// How a server is killed at a step: before the statement on one of two servers, and during it on the
     /// other.
     pub(crate) fn of_servers(step: usize, is_first: bool) -> Victim {
         if step.is_multiple_of(2) == is_first { Victim::Server } else { Victim::ServerAtWork }

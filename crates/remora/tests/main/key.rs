@@ -88,7 +88,7 @@ fn an_encrypted_repository_asks_for_its_key() {
 
 /// Names with another key, or with none, beside one in clear.
 #[test]
-fn what_the_key_does_not_open_is_left_out_and_named() {
+fn names_that_the_key_does_not_open_are_left_out_and_named() {
     let scene = Scene::new();
     scene.run("key new other.key").exits(0);
     scene.run("backup file:disk --to repo --name clear").exits(0);
@@ -138,7 +138,7 @@ fn what_the_key_does_not_open_is_left_out_and_named() {
 }
 
 #[test]
-fn keys_are_made_once_and_told_apart() {
+fn keys_are_created_once_and_distinguished() {
     let scene = Scene::new();
     let full = std::fs::read_to_string(scene.path("full.key")).unwrap();
     scene.run("key new full.key").exits(2).says(&["only copy"]);
@@ -157,7 +157,7 @@ fn keys_are_made_once_and_told_apart() {
 }
 
 #[test]
-fn put_key_reads_nothing() {
+fn a_put_key_reads_nothing() {
     on_mariadb(|place| {
         place.sql(&[
             &format!("CREATE TABLE {TABLE} (a VARCHAR(50)) ENGINE=MyISAM"),
@@ -208,7 +208,7 @@ fn a_new_key_opens_old_backups() {
     scene.run("rekey repo --key full.key --to host.put").exits(2).says(&["--to needs a full key"]);
     scene.run("rekey repo --key full.key --to new.key").exits(0).says(&["opens with the key"]);
     let after = files(&scene.path("repo"));
-    assert!(before.iter().all(|(path, bytes)| after.get(path) == Some(bytes)), "data were written anew");
+    assert!(before.iter().all(|(path, bytes)| after.get(path) == Some(bytes)), "data were written again");
     scene.run("rekey repo --key full.key --to new.key").exits(0).says(&["already"]);
     for old in ["full.key", "host.put"] {
         scene.run(&format!("list repo --key {old}")).exits(2).says(&["is for the key"]);

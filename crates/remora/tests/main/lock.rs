@@ -10,10 +10,10 @@ fn a_lock_is_held_on_every_server() {
     for product in of_today(products()) {
         tell(product);
         let server = crate::support::start(product, &["--log-bin=binlog", "--server-id=1"]);
-        nobody_writes_while_the_command_runs(&Place::new(&server));
-        the_lock_goes_when_the_program_is_killed(&Place::new(&server));
+        writes_wait_while_the_command_runs(&Place::new(&server));
+        the_lock_is_released_when_the_program_is_killed(&Place::new(&server));
         a_lost_lock_is_a_failure_whatever_the_command_did(&Place::new(&server));
-        what_stands_in_the_way_is_named_and_nothing_is_run(&Place::new(&server));
+        a_blocking_statement_is_named_and_the_command_does_not_run(&Place::new(&server));
         the_position_and_the_other_statements(&Place::new(&server));
     }
 }
@@ -45,7 +45,7 @@ fn until_file(place: &Place, name: &str) -> String {
     )
 }
 
-fn nobody_writes_while_the_command_runs(place: &Place) {
+fn writes_wait_while_the_command_runs(place: &Place) {
     place.sql(&["CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB"]);
     let script = until_file(place, "one");
     let running = start(place, &["--", "sh", "-c", &script]);
@@ -60,7 +60,7 @@ fn nobody_writes_while_the_command_runs(place: &Place) {
     place.sql(&["INSERT INTO t VALUES (2)"]);
 }
 
-fn the_lock_goes_when_the_program_is_killed(place: &Place) {
+fn the_lock_is_released_when_the_program_is_killed(place: &Place) {
     place.sql(&["CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB"]);
     let script = until_file(place, "two");
     let running = start(place, &["--mode", "global", "--", "sh", "-c", &script]);
@@ -81,7 +81,7 @@ fn a_lost_lock_is_a_failure_whatever_the_command_did(place: &Place) {
     running.end().exits(1).says(&["the lock was lost"]);
 }
 
-fn what_stands_in_the_way_is_named_and_nothing_is_run(place: &Place) {
+fn a_blocking_statement_is_named_and_the_command_does_not_run(place: &Place) {
     place.sql(&["CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO t VALUES (1)"]);
     let mut long = place.session();
     let id = long.connection_id();
@@ -101,7 +101,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_run(place: &Place) {
 /// A session holds LOCK TABLES and is idle. Where the server shows who holds which lock, the message names
 /// that session; elsewhere it names the tables, and the sessions that may have locked them.
 #[test]
-fn who_holds_lock_tables_is_named() {
+fn the_session_that_holds_lock_tables_is_named() {
     const WATCH: [&str; 2] =
         ["--performance-schema=ON", "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"];
     for product in of_today(products()) {

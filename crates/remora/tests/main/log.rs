@@ -1,4 +1,4 @@
-//! `remora log` says of real servers' logs what these themselves say.
+//! `remora log` shows of real servers' logs what the servers themselves show.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) fn log(folder: &Path, server: &Sandbox, arguments: &[&str]) -> Ended 
     run(folder, &[&["log", &data(server)][..], arguments].concat())
 }
 
-/// What a server says of its log: file, position, kind, end, text.
+/// What a server shows of its log: file, position, kind, end, text.
 fn events(session: &mut Session) -> Vec<[String; 5]> {
     let mut all = Vec::new();
     for file in session.strings("SHOW BINARY LOGS").unwrap() {
@@ -185,7 +185,7 @@ fn values_are_those_of_select() {
 }
 
 #[test]
-fn filters_find_what_they_are_asked_for() {
+fn filters_find_the_matching_transactions() {
     let product = mariadbs()[0];
     let folder = folder();
     let server = logging(product, &[]);
@@ -234,7 +234,7 @@ fn filters_find_what_they_are_asked_for() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_a_cut_file_too() {
+fn damage_and_cut_files_are_reported_with_their_position() {
     let product = mariadbs()[0];
     let folder = folder();
     let mut server = logging(product, &[]);
@@ -289,7 +289,7 @@ fn an_encrypted_log_says_how_to_read_it() {
 const NAMED: &str = "--binlog-row-metadata=FULL";
 
 #[test]
-fn rows_are_those_that_are_asked_for_and_no_others() {
+fn only_matching_rows_are_shown() {
     for product in mariadb() {
         let folder = folder();
         let server = logging(product, &[NAMED]);
@@ -331,7 +331,7 @@ fn rows_are_those_that_are_asked_for_and_no_others() {
 }
 
 #[test]
-fn what_was_not_written_is_a_question_mark() {
+fn values_that_are_not_logged_are_shown_as_question_marks() {
     let product = mariadbs()[0];
     let folder = folder();
     let server = logging(product, &[NAMED, "--binlog-row-image=MINIMAL"]);
@@ -366,7 +366,7 @@ fn statements_are_found_by_their_text_and_have_no_tables() {
     assert_eq!(shown(&["--statement", "load data"]).len(), 1);
     assert_eq!(shown(&["--statement", "create table"]).len(), 2);
     let ended = log(folder.path(), &server, &["--table", "app.t"]).exits(0);
-    ended.says(&["statements left out", "--statement looks into them", "0 transactions"]);
+    ended.says(&["statements left out", "--statement searches them", "0 transactions"]);
 }
 
 /// A transaction may go on in the next relay log: there its rows are read from the beginning of the file.
@@ -416,7 +416,7 @@ fn a_transaction_in_two_relay_logs_is_one() {
 }
 
 #[test]
-fn the_exit_code_says_what_was_left_out() {
+fn the_exit_code_says_that_something_was_left_out() {
     let product = mariadbs()[0];
     let folder = folder();
     let mut server = logging(product, &[]);

@@ -132,7 +132,7 @@ fn a_snapshot_that_overflowed_is_no_backup() {
 }
 
 #[test]
-fn a_snapshot_goes_however_the_run_ends() {
+fn a_snapshot_is_removed_however_the_run_ends() {
     let group = Group::new();
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
         if signal == "HUP" && ignores_hup() {
@@ -151,7 +151,7 @@ fn a_snapshot_goes_however_the_run_ends() {
 }
 
 #[test]
-fn what_a_killed_run_has_left_is_removed_by_the_next_one_of_that_name() {
+fn the_next_run_of_a_name_removes_the_snapshot_of_a_killed_one() {
     let group = Group::new();
     group.reading(1).kill();
     assert_eq!(group.snapshots(), 1);
@@ -170,7 +170,7 @@ fn what_a_killed_run_has_left_is_removed_by_the_next_one_of_that_name() {
 }
 
 #[test]
-fn a_snapshot_that_can_not_be_removed_is_told() {
+fn a_snapshot_that_can_not_be_removed_is_reported() {
     let group = Group::new();
     group.trouble("in use");
     group.backup(&[]).exits(3).says(&["data@1", "may still be there, and the next run removes it", "in use"]);
@@ -183,7 +183,7 @@ fn a_snapshot_that_can_not_be_removed_is_told() {
 }
 
 #[test]
-fn what_is_no_volume_is_told_and_leaves_nothing() {
+fn a_source_that_is_no_volume_is_reported_and_leaves_nothing() {
     let group = Group::new();
     std::fs::remove_file(group.path("data.img")).unwrap();
     group.backup(&[]).exits(1).says(&["is no logical volume", "Failed to find logical volume"]);

@@ -62,7 +62,7 @@ pub(crate) fn restores(folder: &Path, run: impl Fn(&str) -> Ended, repository: &
 }
 
 #[test]
-fn to_another_folder_and_to_a_store_and_back() {
+fn a_repository_is_mirrored_to_a_folder_and_a_store_and_back() {
     for sealed in [false, true] {
         let scene = Scene::new(sealed);
         let key = if sealed { " --key full.key" } else { "" };
@@ -74,7 +74,7 @@ fn to_another_folder_and_to_a_store_and_back() {
         scene.run("mirror s3://b/off/site/ back").exits(0);
         scene.restores("back", key);
 
-        // One more generation, and only that, goes the same way; the copy can also be gone on with.
+        // One more generation, and only that, goes the same way; the copy can also be continued.
         std::fs::write(scene.path("disk"), "another").unwrap();
         scene.run(&format!("backup file:disk --to repo{key}")).exits(0);
         let ended = scene.run("--json mirror repo s3://b/off/site").exits(0);
@@ -87,7 +87,7 @@ fn to_another_folder_and_to_a_store_and_back() {
 }
 
 #[test]
-fn each_side_forgets_for_itself() {
+fn source_and_mirror_have_retentions_of_their_own() {
     for sealed in [false, true] {
         let scene = Scene::new(sealed);
         let key = if sealed { " --key full.key" } else { "" };
@@ -126,9 +126,9 @@ fn each_side_forgets_for_itself() {
     }
 }
 
-/// Whoever goes on in clear, or without the old ones, loses them.
+/// A run that continues in clear, or without the old keys, loses the old backups.
 #[test]
-fn a_lost_file_of_keys_is_told_and_comes_back_from_a_mirror() {
+fn a_lost_key_file_is_reported_and_restored_from_a_mirror() {
     let scene = Scene::new(true);
     scene.run("mirror repo copy").exits(0);
     std::fs::remove_file(scene.path("repo/disk/000001.keys")).unwrap();
@@ -173,7 +173,7 @@ fn an_archiver_waits_for_the_lock_of_one_that_was_killed() {
 }
 
 #[test]
-fn what_cannot_be_mirrored_is_told() {
+fn repositories_that_cannot_be_mirrored_are_reported() {
     let scene = Scene::new(false);
     scene.run("mirror nothing copy").exits(1).says(&["nothing"]);
     scene.run("mirror s3://b/empty copy").exits(1).says(&["there is no backup in s3://b/empty"]);
@@ -199,7 +199,7 @@ fn what_cannot_be_mirrored_is_told() {
 }
 
 #[test]
-fn a_store_without_an_archive_is_told() {
+fn a_store_without_an_archive_is_reported() {
     let scene = Scene::new(false);
     scene.run("mirror repo s3://b/p").exits(0);
     for line in ["restore s3://b/p/disk --to new --until end", "log s3://b/p/disk"] {
@@ -299,7 +299,7 @@ fn rand(mut state: u64) -> impl FnMut() -> Option<u8> {
 }
 
 #[test]
-fn an_empty_place_is_told() {
+fn an_empty_store_is_reported() {
     let scene = Scene::new(false);
     scene.run("list s3://b/none").exits(0).says(&["there is no backup"]);
     scene.run("list s3://b/none --older-than 1h").exits(3);
@@ -308,7 +308,7 @@ fn an_empty_place_is_told() {
 }
 
 #[test]
-fn a_run_that_is_killed_is_waited_for_and_a_second_one_is_told_who_writes() {
+fn a_run_waits_for_a_killed_ones_lock_and_names_the_holder() {
     let scene = Scene::new(false);
     let backup = "backup file:disk --to s3://b/p";
     scene.run(backup).exits(0);
@@ -328,7 +328,7 @@ fn a_run_that_is_killed_is_waited_for_and_a_second_one_is_told_who_writes() {
 }
 
 #[test]
-fn who_loses_the_lock_at_the_last_moment_makes_no_backup() {
+fn a_run_that_loses_its_lock_at_the_end_makes_no_backup() {
     let scene = Scene::new(false);
     scene.run("backup file:disk --to s3://b/p").exits(0);
     scene.store.set(|state| {
@@ -353,7 +353,7 @@ fn who_loses_the_lock_at_the_last_moment_makes_no_backup() {
 }
 
 #[test]
-fn what_cannot_be_done_in_a_store_is_told() {
+fn operations_that_a_store_cannot_do_are_reported() {
     let scene = Scene::new(false);
     scene.run("backup file:disk --to s3://").exits(2).says(&["s3://BUCKET/PREFIX"]);
     scene.store.set(|state| state.ignores = (true, true));

@@ -197,7 +197,7 @@ fn mount_equals_restore_of_every_generation() {
 }
 
 #[test]
-fn whoever_is_killed_leaves_no_mount() {
+fn a_killed_mount_is_unmounted() {
     if !is_possible() {
         return;
     }
@@ -251,7 +251,7 @@ fn watcher(place: &Path) -> Option<u32> {
 }
 
 #[test]
-fn umount_ends_it() {
+fn umount_ends_the_mount() {
     if !is_possible() {
         return;
     }
@@ -447,7 +447,7 @@ fn a_server_works_on_a_mounted_generation() {
 }
 
 #[test]
-fn others_get_in_only_if_they_may() {
+fn other_users_get_in_only_with_allow_other() {
     if !is_possible() {
         return;
     }

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use sandbox::Product;
 
-use crate::moment::Scene;
 use crate::mount::{Mounted, is_possible};
+use crate::recovery_scene::Scene;
 use crate::support::{connect, places, until};
 
 /// Every line of the manual and of a command's help that starts a server says so.

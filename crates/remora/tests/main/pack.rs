@@ -138,7 +138,7 @@ fn zeros_become_holes_and_padding_is_no_data() {
 }
 
 #[test]
-fn hot_becomes_cold_in_one_step() {
+fn a_packed_file_is_packed_again_in_one_step() {
     let folder = folder();
     let text = rows();
     write(&folder, "hot.tsv", text.as_bytes());
@@ -168,7 +168,7 @@ fn hot_becomes_cold_in_one_step() {
 }
 
 #[test]
-fn pipes_go_through() {
+fn pack_and_unpack_work_in_pipes() {
     let folder = folder();
     let text = rows();
     let pipe = |arguments: &[&str], input: &[u8]| fed(remora(folder.path()).args(arguments), input);
@@ -183,7 +183,7 @@ fn pipes_go_through() {
 }
 
 #[test]
-fn nothing_is_lost_on_damage() {
+fn damaged_files_are_kept() {
     let folder = folder();
     write(&folder, "nodes.tsv", rows().as_bytes());
     for method in ["gzip", "zstd", "xz:0", "bzip2", "lz4", "column"] {
@@ -222,7 +222,7 @@ fn nothing_is_lost_on_damage() {
 }
 
 #[test]
-fn what_would_surprise_is_refused() {
+fn surprising_commands_are_refused() {
     let folder = folder();
     write(&folder, "a.tsv", b"1\t2\n");
     write(&folder, "a.tsv.zst", b"somebody else's");
@@ -245,7 +245,7 @@ fn what_would_surprise_is_refused() {
     refused(&["pack", "-o", "b", "a.tsv", "a.tsv.zst"], 2, "one FILE");
     refused(&["pack", "missing.tsv"], 1, "missing.tsv");
     refused(&["pack", "."], 1, "is a folder");
-    refused(&["pack", "--quiet", "bench", "a.tsv"], 2, "stand after bench");
+    refused(&["pack", "--quiet", "bench", "a.tsv"], 2, "come after bench");
     write(&folder, "help", b"help\n");
     run(&folder, &["pack", "-o", "x", "help"]).exits(0);
     refused(&["pack", "help"], 1, "help: No such file");
@@ -283,7 +283,7 @@ fn a_new_file_in_the_place_of_the_old_one_is_not_removed() {
 }
 
 #[test]
-fn a_bench_measures_every_way_and_draws_two_plots() {
+fn a_bench_measures_every_codec_and_draws_two_plots() {
     let folder = folder();
     let text = rows();
     write(&folder, "a.tsv", text.as_bytes());
@@ -383,7 +383,7 @@ fn names_need_not_be_text() {
 }
 
 #[test]
-fn a_name_that_lies_is_told() {
+fn a_misleading_file_name_is_reported() {
     let folder = folder();
     write(&folder, "plain.gz", b"this is no gzip\n");
     let ended = run(&folder, &["pack", "plain.gz"]).exits(0);

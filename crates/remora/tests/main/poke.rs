@@ -66,7 +66,7 @@ fn over_tcp(server: &Sandbox, user: &str) -> Result<Session, Error> {
 
 /// All the while, new connections are made and rows are written.
 #[test]
-fn many_stores_disturb_nobody() {
+fn many_stores_into_memory_disturb_no_client() {
     std::thread::scope(|scope| {
         for product in mariadb() {
             scope.spawn(move || many(&on_port(product, &[])));
@@ -137,7 +137,7 @@ fn many(server: &Sandbox) {
 }
 
 #[test]
-fn a_replica_writes_what_it_applies_and_no_longer() {
+fn variables_of_a_replica_take_effect_after_a_store_into_memory() {
     for product in mariadb() {
         tell(product);
         let source = on_port(
@@ -191,7 +191,7 @@ fn a_replica_writes_what_it_applies_and_no_longer() {
     }
 }
 
-/// Stores values while the replica stands still, and then lets it apply another row.
+/// Stores values while the replica is stopped, and then lets it apply another row.
 fn stopped(replica: &Sandbox, source: &Sandbox, values: &[(&str, &str)]) {
     sql(replica, &["STOP ALL SLAVES"]);
     for (name, new) in values {
@@ -236,7 +236,7 @@ fn fill(server: &Sandbox) -> Vec<Session> {
 }
 
 #[test]
-fn a_full_server_lets_clients_in_again() {
+fn a_full_server_accepts_connections_again() {
     for product in mariadb() {
         tell(product);
         let server = start(product, &["--max-connections=10"]);
@@ -295,7 +295,7 @@ fn a_statement_is_ended_on_a_full_server() {
 }
 
 #[test]
-fn a_second_port_needs_no_memory_written_to() {
+fn with_an_extra_port_sql_is_used() {
     for product in mariadb() {
         tell(product);
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -327,7 +327,7 @@ fn sql_is_used_where_it_works() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn values_and_servers_that_do_not_fit_are_refused() {
     let product = mariadbs()[0];
     let server = start(product, &[]);
     let known = ["log_slave_updates", "is not one of the variables that can be stored safely"];
@@ -369,7 +369,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn another_user_is_told_what_it_takes() {
+fn another_user_learns_that_root_is_needed() {
     let product = mariadbs()[0];
     let server = start(product, &[]);
     let folder = tempfile::tempdir().unwrap();
@@ -398,7 +398,7 @@ fn another_user_is_told_what_it_takes() {
 
 /// An upgrade replaces the program while the old one runs.
 #[test]
-fn the_program_that_runs_counts_and_not_the_one_on_the_disk() {
+fn a_program_that_was_replaced_on_disk_is_refused() {
     for product in mariadb() {
         let installation = sandbox::find(&places(), product).unwrap();
         if installation.daemon.metadata().unwrap().len() > 100 << 20 {

@@ -62,7 +62,7 @@ fn forward(from: &Sandbox, to: &Sandbox, rest: &[&str]) -> Command {
 }
 
 #[test]
-fn a_relay_brings_each_row_once_whatever_is_killed() {
+fn a_relay_delivers_each_row_once_after_any_kill() {
     const ROWS: u64 = 1200;
     let (mut from, mut to) = (start(), start());
     let table = "CREATE TABLE shop.jobs (v INT NOT NULL, body TEXT) ENGINE=QUEUE";
@@ -76,19 +76,19 @@ fn a_relay_brings_each_row_once_whatever_is_killed() {
         until("some rows came", || count(&to, "shop.jobs") >= part * 100);
         drop(running);
     }
-    // The destination is killed, then the source; the program goes on by itself.
-    // It has connected once it brings rows.
+    // The destination is killed, then the source; the program continues by itself. It has connected once it
+    // brings rows.
     let before = count(&to, "shop.jobs");
     let mut running = Running::new(forward(&from, &to, &[]).spawn().unwrap());
     until("some rows came", || count(&to, "shop.jobs") >= (before + 100).min(ROWS));
     to.kill().unwrap();
     to.restart().unwrap();
     let before = count(&to, "shop.jobs");
-    until("it goes on", || count(&to, "shop.jobs") >= (before + 100).min(ROWS));
+    until("it continues", || count(&to, "shop.jobs") >= (before + 100).min(ROWS));
     from.kill().unwrap();
     from.restart().unwrap();
     let before = count(&to, "shop.jobs");
-    until("it goes on", || count(&to, "shop.jobs") >= (before + 100).min(ROWS));
+    until("it continues", || count(&to, "shop.jobs") >= (before + 100).min(ROWS));
     running.must_run();
     drop(running);
     until("its row is back", || {
@@ -131,7 +131,7 @@ fn each_reader_of_a_queue_has_its_own_forwarder() {
 
 /// Another connection normally doesn't see these rows.
 #[test]
-fn a_dump_has_the_rows_that_somebody_owns() {
+fn a_dump_includes_owned_rows() {
     let server = start();
     let mut owner = connect(server.socket());
     owner.execute("CREATE TABLE shop.jobs (v INT NOT NULL) ENGINE=QUEUE").unwrap();
@@ -350,7 +350,7 @@ fn a_relay_goes_from_a_queue_to_another_queue_alone() {
 }
 
 #[test]
-fn a_tail_misses_only_what_went_while_it_looked() {
+fn a_tail_misses_only_rows_that_ended_between_two_reads() {
     let server = start();
     let mut session = connect(server.socket());
     let mut run = |sql: &str| drop(session.execute(sql).unwrap());
@@ -371,13 +371,13 @@ fn a_tail_misses_only_what_went_while_it_looked() {
         run("INSERT INTO shop.jobs VALUES (5), (6)");
         run("DELETE FROM shop.jobs");
     });
-    running.until_says("2 rows came and went unseen");
+    running.until_says("2 rows were ended before they could be shown");
     running.signal("TERM");
     running.end().exits(143);
 }
 
 #[test]
-fn a_tail_shows_columns_that_came_while_it_ran() {
+fn a_tail_shows_columns_that_were_added_while_it_ran() {
     let server = start();
     let mut session = connect(server.socket());
     let mut run = |sql: &str| drop(session.execute(sql).unwrap());
@@ -402,7 +402,7 @@ fn a_tail_shows_columns_that_came_while_it_ran() {
 }
 
 #[test]
-fn a_table_without_a_database_is_of_the_one_that_is_given() {
+fn a_table_without_a_database_is_taken_from_the_given_one() {
     let server = start();
     let mut session = connect(server.socket());
     let mut run = |sql: &str| drop(session.execute(sql).unwrap());

@@ -185,17 +185,17 @@ pub(crate) fn forwarded_whatever_is_killed(from: &mut Sandbox, broker: &mut impl
         until("some rows came", || broker.orders() >= part * 100);
         drop(running);
     }
-    // It has connected once it brings rows: then it goes on whoever is killed.
+    // It has connected once it brings rows: then it continues, whoever is killed.
     let before = broker.orders();
     let mut running = Running::new(forward(places).spawn().unwrap());
     until("some rows came", || broker.orders() >= ROWS.min(before + 60));
     broker.kill();
     let before = broker.orders();
-    until("it goes on", || broker.orders() >= (before + 100).min(ROWS));
+    until("it continues", || broker.orders() >= (before + 100).min(ROWS));
     from.kill().unwrap();
     from.restart().unwrap();
     let before = broker.orders();
-    until("it goes on", || broker.orders() >= (before + 100).min(ROWS));
+    until("it continues", || broker.orders() >= (before + 100).min(ROWS));
     running.must_run();
     drop(running);
     until("its row is back", || {
@@ -207,8 +207,8 @@ pub(crate) fn forwarded_whatever_is_killed(from: &mut Sandbox, broker: &mut impl
 }
 
 #[test]
-fn a_broker_gets_each_row_once_whatever_is_killed() {
-    if !Broker::is_here("a_broker_gets_each_row_once_whatever_is_killed") {
+fn a_broker_gets_each_row_once_after_any_kill() {
+    if !Broker::is_here("a_broker_gets_each_row_once_after_any_kill") {
         return;
     }
     let (mut from, mut broker) = (start(), Broker::start(&[]));
@@ -271,7 +271,7 @@ pub(crate) fn received_whatever_is_killed(to: &mut Sandbox, broker: &mut impl Se
     to.kill().unwrap();
     to.restart().unwrap();
     let before = count(to, "shop.jobs");
-    until("it goes on", || {
+    until("it continues", || {
         running.must_run();
         count(to, "shop.jobs") >= MESSAGES.min(before + 60)
     });
@@ -285,8 +285,8 @@ pub(crate) fn received_whatever_is_killed(to: &mut Sandbox, broker: &mut impl Se
 }
 
 #[test]
-fn a_queue_gets_each_message_once_whatever_is_killed() {
-    if !Broker::is_here("a_queue_gets_each_message_once_whatever_is_killed") {
+fn a_queue_gets_each_message_once_after_any_kill() {
+    if !Broker::is_here("a_queue_gets_each_message_once_after_any_kill") {
         return;
     }
     let (mut to, mut broker) = (start(), Broker::start(&[]));
@@ -367,8 +367,8 @@ fn values_come_back_as_they_were() {
 }
 
 #[test]
-fn what_cannot_be_sent_or_received_is_named() {
-    if !Broker::is_here("what_cannot_be_sent_or_received_is_named") {
+fn rows_and_messages_that_cannot_be_relayed_are_named() {
+    if !Broker::is_here("rows_and_messages_that_cannot_be_relayed_are_named") {
         return;
     }
     let (server, broker) = (start(), Broker::start(&["--user", "app", "--pass", "s3:cret"]));
@@ -388,7 +388,7 @@ fn what_cannot_be_sent_or_received_is_named() {
     );
     says(&[&here, "shop.jobs", &right, "orders.*"], &[], 1, &["\"orders.*\" is no subject"]);
     says(&[&here, "shop.jobs", &right], &[], 1, &["nats://host SUBJECT"]);
-    says(&[&right, "a", &right, "b"], &[], 1, &["one of both must be a server with a queue"]);
+    says(&[&right, "a", &right, "b"], &[], 1, &["one of the two must be a server with a queue"]);
     says(
         &[&here, "shop.jobs", &here, "shop.other"],
         &["--body", "v"],

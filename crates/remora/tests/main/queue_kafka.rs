@@ -22,8 +22,8 @@ fn numbers(lines: &[String]) -> Vec<u64> {
 }
 
 #[test]
-fn kafka_gets_each_row_once_whatever_is_killed() {
-    if !Kafka::is_here("kafka_gets_each_row_once_whatever_is_killed") {
+fn kafka_gets_each_row_once_after_any_kill() {
+    if !Kafka::is_here("kafka_gets_each_row_once_after_any_kill") {
         return;
     }
     let (mut from, mut kafka) = (start(), Kafka::start());
@@ -37,8 +37,8 @@ fn kafka_gets_each_row_once_whatever_is_killed() {
 }
 
 #[test]
-fn a_queue_gets_each_message_of_kafka_once_whatever_is_killed() {
-    if !Kafka::is_here("a_queue_gets_each_message_of_kafka_once_whatever_is_killed") {
+fn a_queue_gets_each_message_of_kafka_once_after_any_kill() {
+    if !Kafka::is_here("a_queue_gets_each_message_of_kafka_once_after_any_kill") {
         return;
     }
     let (mut to, mut kafka) = (start(), Kafka::start());
@@ -104,8 +104,8 @@ fn a_row_that_is_in_the_topic_is_not_sent_again() {
 }
 
 #[test]
-fn a_key_chooses_the_partition_that_others_choose() {
-    if !Kafka::is_here("a_key_chooses_the_partition_that_others_choose") {
+fn a_key_chooses_the_same_partition_as_in_other_clients() {
+    if !Kafka::is_here("a_key_chooses_the_same_partition_as_in_other_clients") {
         return;
     }
     let (server, kafka) = (start(), Kafka::shared());
@@ -128,8 +128,8 @@ fn a_key_chooses_the_partition_that_others_choose() {
 }
 
 #[test]
-fn what_others_sent_is_read_in_every_form() {
-    if !Kafka::is_here("what_others_sent_is_read_in_every_form") {
+fn messages_of_other_clients_are_read_in_every_format() {
+    if !Kafka::is_here("messages_of_other_clients_are_read_in_every_format") {
         return;
     }
     let (server, kafka) = (start(), Kafka::shared());
@@ -160,8 +160,8 @@ fn what_others_sent_is_read_in_every_form() {
 }
 
 #[test]
-fn what_kafka_refuses_is_named() {
-    if !Kafka::is_here("what_kafka_refuses_is_named") {
+fn refusals_of_kafka_are_reported() {
+    if !Kafka::is_here("refusals_of_kafka_are_reported") {
         return;
     }
     let (server, kafka) = (start(), Kafka::shared());
@@ -215,8 +215,8 @@ fn what_kafka_refuses_is_named() {
 }
 
 #[test]
-fn who_logs_in_to_kafka_may_write() {
-    if !Kafka::is_here("who_logs_in_to_kafka_may_write") {
+fn a_login_to_kafka_may_write() {
+    if !Kafka::is_here("a_login_to_kafka_may_write") {
         return;
     }
     let (server, kafka) = (start(), Kafka::shared());
@@ -236,8 +236,8 @@ fn who_logs_in_to_kafka_may_write() {
 
 /// Its messages have the numbers of others that came before.
 #[test]
-fn a_topic_that_is_made_anew_counts_anew() {
-    if !Kafka::is_here("a_topic_that_is_made_anew_counts_anew") {
+fn a_recreated_topic_is_read_from_its_beginning() {
+    if !Kafka::is_here("a_recreated_topic_is_read_from_its_beginning") {
         return;
     }
     let (server, kafka) = (start(), Kafka::shared());
@@ -266,7 +266,7 @@ fn a_topic_that_is_made_anew_counts_anew() {
     );
     receive()
         .exits(1)
-        .says(&["partition 0 of the topic anew: messages 2 to 2 were deleted before they were received"]);
+        .says(&["partition 0 of the topic again: messages 2 to 2 were deleted before they were received"]);
     let group = ["--bootstrap-server", &brokers, "--group", "c", "--topic", "anew"];
     let reset = [&group[..], &["--reset-offsets", "--to-earliest", "--execute"]].concat();
     kafka.tool("consumer.group.ConsumerGroupCommand", &reset, "");

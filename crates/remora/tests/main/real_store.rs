@@ -154,8 +154,10 @@ fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
 }
 
 #[test]
-fn what_a_generation_needs_is_retained_and_never_for_less() {
-    let Some(scene) = Scene::start("what_a_generation_needs_is_retained_and_never_for_less") else { return };
+fn the_files_of_a_generation_are_retained_and_never_for_less() {
+    let Some(scene) = Scene::start("the_files_of_a_generation_are_retained_and_never_for_less") else {
+        return;
+    };
     let backup = |more: &str| scene.run(&format!("backup file:disk --to s3://bucket/repo{more}"));
     write_disk(&scene.path("disk"), 7, 20);
     backup(" --retain 1h").exits(1).says(&["no object lock", "--retain"]);
@@ -178,8 +180,8 @@ fn what_a_generation_needs_is_retained_and_never_for_less() {
 }
 
 #[test]
-fn a_key_that_may_only_read_is_enough_to_restore() {
-    let Some(scene) = Scene::start("a_key_that_may_only_read_is_enough_to_restore") else { return };
+fn a_store_key_that_may_only_read_is_enough_to_restore() {
+    let Some(scene) = Scene::start("a_store_key_that_may_only_read_is_enough_to_restore") else { return };
     write_disk(&scene.path("disk"), 7, 12);
     scene.run("backup file:disk --to s3://bucket/repo").exits(0);
     let reader =

@@ -53,7 +53,7 @@ fn too_few_and_too_many_fields_are_named() {
 }
 
 #[test]
-fn what_may_be_the_matter_is_told() {
+fn a_likely_cause_of_bad_rows_is_suggested() {
     refused("2,bob,17,\n3,eve,18,\n# the end\n", &["p.csv:5: 1 field where", "--comment '#'"]);
     on_every_server(|place| {
         let names: Vec<String> = (0..1018).map(|at| format!("c{at}")).collect();
@@ -101,7 +101,7 @@ fn bytes_that_are_no_utf8_are_named() {
 }
 
 #[test]
-fn a_wrong_delimiter_is_told() {
+fn a_wrong_delimiter_is_reported() {
     on_every_server(|place| {
         people(place);
         let file = place.file("p.csv", "1,ann,30,1990-01-01\n2,bob,31,1990-01-01\n");
@@ -124,7 +124,7 @@ fn an_unclosed_quote_is_named_where_it_begins() {
 }
 
 #[test]
-fn files_without_rows_are_no_rows() {
+fn files_without_rows_import_no_rows() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, name VARCHAR(20))"]);
         for content in ["", "id,name\n", "id,name", "id,name\n\n\n"] {
@@ -163,7 +163,7 @@ fn a_missing_last_newline_and_blank_lines_at_the_end_are_fine() {
 }
 
 #[test]
-fn good_rows_go_in_and_bad_ones_aside() {
+fn good_rows_are_imported_and_bad_ones_rejected() {
     on_every_server(|place| {
         people(place);
         let rows =
@@ -200,7 +200,7 @@ fn good_rows_go_in_and_bad_ones_aside() {
 }
 
 #[test]
-fn rejects_of_append_and_replace_and_by_chunk_are_set_aside_too() {
+fn rejects_are_written_in_every_mode() {
     on_every_server(|place| {
         place.sql(&[
             "CREATE TABLE t (id INT PRIMARY KEY, n TINYINT)",
@@ -244,7 +244,7 @@ fn ragged_rows_of_a_table_that_is_made_are_named() {
 }
 
 #[test]
-fn every_bad_row_is_told_once() {
+fn every_bad_row_is_reported_once() {
     on_every_server(|place| {
         people(place);
         let file = place.file("p.csv", "id,name,age,born\n1,a,300,\n2,b,301,\n3,c,302,\n");
@@ -258,7 +258,7 @@ fn every_bad_row_is_told_once() {
 }
 
 #[test]
-fn a_file_of_nothing_but_bad_rows_is_set_aside() {
+fn a_file_of_only_bad_rows_is_rejected() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(5))"]);
         // All in one chunk, and more than fits into one statement of MySQL 5.6.
@@ -272,7 +272,7 @@ fn a_file_of_nothing_but_bad_rows_is_set_aside() {
 }
 
 #[test]
-fn the_first_bad_row_is_named_whoever_finds_one_first() {
+fn the_first_bad_row_is_named_whichever_session_is_first() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT, name VARCHAR(100))"]);
         // Later chunks are worse: the many bad rows of a late chunk are found at once, the first bad row only

@@ -1,4 +1,4 @@
-//! `remora reverse`: what its script makes of real servers' tables is what these were before.
+//! `remora reverse`: its script restores the former contents of real servers' tables.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,7 @@ impl Play {
         self.folder.path()
     }
 
-    /// Does it, and returns the GTID.
+    /// Runs statements, and returns the GTID of their transaction.
     pub(crate) fn done(&mut self, statements: &[&str]) -> String {
         execute(&mut self.session, statements);
         self.session.value("SELECT @@last_gtid").unwrap().unwrap()
@@ -87,7 +87,7 @@ impl Play {
         ended
     }
 
-    /// The script stops with these words, and the table stays as it is, even if the client goes on.
+    /// The script stops with these words, and the table stays as it is, even if the client continues.
     pub(crate) fn stops(&mut self, table: &str, words: &[&str]) {
         let before = self.state(table);
         self.run(&[]).exits(1).says(words);
@@ -101,7 +101,7 @@ impl Play {
 /// A row of each type is deleted and comes back; the script that brought it back is taken back itself, which
 /// finds each row by its values.
 #[test]
-fn reverse_round_trip() {
+fn deleted_rows_of_every_type_come_back() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         let statements: Vec<&str> = TABLES.split(";\n").collect();
@@ -258,7 +258,7 @@ fn reverse_no_key_floats_duplicates() {
 
 /// Later changes come first, so that rows which follow each other are found.
 #[test]
-fn changes_of_one_row_are_taken_back_from_the_last_to_the_first() {
+fn changes_of_one_row_are_taken_back_in_reverse_order() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         execute(
@@ -342,7 +342,6 @@ fn reverse_minimal_image() {
     }
 }
 
-/// Facts: `reverse_after_alter`, `reverse_truncate`.
 #[test]
 fn reverse_after_alter_and_truncate() {
     for product in mariadb() {
@@ -374,7 +373,7 @@ fn reverse_after_alter_and_truncate() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_taken_back_and_the_rest_is_told() {
+fn only_selected_changes_are_taken_back_and_the_others_are_reported() {
     let product = mariadbs()[0];
     let mut play = Play::new(product, &[]);
     execute(

@@ -1,9 +1,9 @@
 //! `remora reverse REPO/NAME`: what the log does not say of columns comes from the backup beside it.
 
-use crate::children::run_script;
 use crate::extract::execute;
-use crate::moment::Scene;
+use crate::recovery_scene::Scene;
 use crate::reverse::Play;
+use crate::reverse_children::run_script;
 use crate::support::{Ended, mariadbs};
 
 fn reverse(scene: &Scene, arguments: &[&str]) -> Ended {
@@ -70,7 +70,7 @@ fn definitions_come_from_the_backup_before() {
     reverse(&scene, &["--gtid", &later]).exits(0).says(&["in db@2"]);
     let text = std::fs::read_to_string(&script).unwrap();
     assert!(text.contains("`aa` = 5 AND `a` = 6"), "{text}");
-    // Without a log that says it, the server's definition was changed behind its back.
+    // Here the definition was changed without the log.
     let hidden = done(
         &mut scene,
         &[
@@ -92,7 +92,7 @@ fn definitions_come_from_the_backup_before() {
 
 /// A row that is longer than a packet stops the script before anything is changed, and says what to set.
 #[test]
-fn a_script_with_a_long_row_says_what_the_server_must_take() {
+fn a_script_with_a_long_row_says_which_max_allowed_packet_it_needs() {
     let product = mariadbs()[0];
     let mut play = Play::new(product, &["--max-allowed-packet=64M"]);
     execute(&mut play.session, &["CREATE TABLE t (id INT PRIMARY KEY, b LONGBLOB)"]);

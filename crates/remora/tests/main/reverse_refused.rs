@@ -1,4 +1,4 @@
-//! What is not taken back: refused, left out or told.
+//! Changes that are not taken back: they are refused, left out or reported.
 
 use crate::extract::{data, execute, folder, mariadb, run};
 use crate::reverse::Play;
@@ -36,9 +36,9 @@ fn statements_without_rows_and_columns_without_names_are_refused() {
     }
 }
 
-/// What changes rows is not always the first word.
+/// The verb of a statement is not always its first word.
 #[test]
-fn statements_behind_other_words_and_functions_are_refused() {
+fn statements_after_other_words_and_functions_are_refused() {
     for product in mariadb() {
         let mut play = Play::new(product, &["--log-bin-trust-function-creators=1"]);
         execute(
@@ -100,7 +100,7 @@ fn reverse_trigger_warning() {
 }
 
 #[test]
-fn foreign_keys_that_change_more_stop_the_script_or_are_told() {
+fn foreign_keys_that_change_more_stop_the_script_or_are_reported() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         execute(
@@ -116,7 +116,7 @@ fn foreign_keys_that_change_more_stop_the_script_or_are_told() {
         play.stops("c", &["foreign key own of c"]);
         let gtid = play.done(&["DELETE FROM p"]);
         let ended = play.back(&["--gtid", &gtid]);
-        assert!(ended.out.contains("c: rows that foreign key own took along"), "{}", ended.out);
+        assert!(ended.out.contains("c: rows that foreign key own changed by cascade"), "{}", ended.out);
         assert_eq!(play.state("p").0.len(), 1);
         execute(
             &mut play.session,
@@ -135,7 +135,7 @@ fn foreign_keys_that_change_more_stop_the_script_or_are_told() {
 
 /// Columns and values that a server makes or allows, and refuses when they are written.
 #[test]
-fn what_a_server_would_refuse_is_left_out_or_told() {
+fn values_that_a_server_would_refuse_are_left_out_or_reported() {
     for product in mariadb() {
         let mut play = Play::new(product, &[]);
         execute(
@@ -227,7 +227,7 @@ fn a_table_without_transactions_stops_the_script() {
 }
 
 #[test]
-fn a_log_that_is_not_whole_is_refused() {
+fn an_incomplete_log_is_refused() {
     let product = mariadbs()[0];
     let mut play = Play::new(product, &[]);
     execute(&mut play.session, &["CREATE TABLE t (id INT PRIMARY KEY)"]);

@@ -193,7 +193,7 @@ fn counts(server: &Sandbox, load: &mut Session, seconds: u32) -> bool {
 }
 
 #[test]
-fn who_blocks_whom_is_told() {
+fn blockers_and_their_waiters_are_shown() {
     on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &["--performance-schema=1"]);
@@ -293,7 +293,7 @@ fn blocked(
 
 /// The report holds the list of `remora stat` as a pattern.
 #[test]
-fn a_report_calls_gauges_what_stat_calls_gauges() {
+fn report_and_stat_agree_on_gauges() {
     const REPORT: &str = include_str!("../../../../sql/routines/report/routine.sql");
     let (_, pattern) = REPORT.split_once("variable_name REGEXP").unwrap();
     let (pattern, _) = pattern.split_once("AS is_gauge").unwrap();
@@ -313,7 +313,7 @@ fn a_report_calls_gauges_what_stat_calls_gauges() {
 }
 
 #[test]
-fn what_is_read_is_no_idle_index() {
+fn an_index_that_was_read_is_not_idle() {
     on_products(&of_today(products()), |product| {
         tell(product);
         if product.family() == Family::MariaDb {

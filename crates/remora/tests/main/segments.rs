@@ -137,7 +137,7 @@ impl Play {
 
 /// Archiver and server are killed again and again.
 #[test]
-fn what_is_killed_goes_on() {
+fn killed_archivers_and_servers_continue() {
     for kind in ALL {
         let mut play = Play::new(kind, &["--sync-binlog=1"]);
         play.does(&[TABLE]);
@@ -169,7 +169,7 @@ fn what_is_killed_goes_on() {
 
 /// The store dies for the archiver behind each request, whether that was done or not.
 #[test]
-fn an_archiver_that_is_killed_at_any_request_goes_on() {
+fn an_archiver_killed_at_any_request_continues() {
     let mut play = Play::new(SEALED_STORE, &[]);
     play.does(&[TABLE]);
     for left in 0..40 {
@@ -193,7 +193,7 @@ fn an_archiver_that_is_killed_at_any_request_goes_on() {
 }
 
 #[test]
-fn a_store_that_loses_answers_and_is_busy_for_a_while_is_tried_again() {
+fn a_busy_store_is_tried_again() {
     let mut play = Play::new(STORE, &[]);
     play.does(&[TABLE]);
     let mut running = play.follow(" --sync 0s");
@@ -251,7 +251,7 @@ fn ack_waits_for_the_segment() {
 
 /// What could not be written is never acknowledged.
 #[test]
-fn a_store_that_refuses_is_no_acknowledgement() {
+fn a_write_that_the_store_refused_is_not_acknowledged() {
     let options = ["--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=4000"];
     let mut play = Play::new(STORE, &options);
     play.does(&[
@@ -306,7 +306,7 @@ fn two_archivers_do_not_fork_an_archive() {
 }
 
 #[test]
-fn other_histories_begin_a_timeline() {
+fn forks_and_gaps_begin_a_timeline() {
     for kind in ALL {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('a')"]);
@@ -355,7 +355,7 @@ fn a_file_in_clear_does_not_stop_an_encrypted_archive() {
 }
 
 #[test]
-fn rows_in_clear_do_not_lie_beside_encrypted_ones() {
+fn an_archive_in_clear_is_not_continued_with_a_key() {
     let mut play = Play::new(SEALED, &[]);
     play.does(&[TABLE]);
     for name in ["plain/db", "s3://b/plain/db"] {

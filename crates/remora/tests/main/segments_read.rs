@@ -5,7 +5,7 @@ use crate::segments::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TAB
 use crate::support::Ended;
 
 #[test]
-fn every_command_reads_an_archive_in_segments() {
+fn every_command_reads_a_segmented_archive() {
     for kind in ALL {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE, &format!("INSERT INTO app.t (v) VALUES ('{PLANTED}')"), "FLUSH BINARY LOGS"]);
@@ -92,7 +92,7 @@ fn damage_is_named_by_every_reader() {
 }
 
 #[test]
-fn every_moment_comes_back_from_segments() {
+fn every_point_in_time_is_restored_from_segments() {
     for kind in ALL {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('before')"]);
@@ -135,7 +135,7 @@ fn every_moment_comes_back_from_segments() {
 }
 
 #[test]
-fn a_mirror_takes_the_segments_along_and_a_new_key_opens_them() {
+fn a_mirror_copies_segments_and_a_new_key_opens_them() {
     let mut play = Play::new(SEALED, &[]);
     play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('a')"]);
     play.once().exits(0);
@@ -167,7 +167,7 @@ fn back_up(play: &Play) {
 /// A key needs no more than docs/manual/store.md says: nothing to remove with, and who reads nothing to write
 /// with.
 #[test]
-fn a_key_with_few_rights_is_enough() {
+fn a_store_key_with_few_rights_is_enough() {
     for kind in [STORE, SEALED_STORE] {
         let mut play = Play::new(kind, &[]);
         play.store.set(|state| state.retains = true);
@@ -217,7 +217,7 @@ fn a_key_with_few_rights_is_enough() {
 
 /// What a host leaves that may not remove: locks, and segments that were compacted.
 #[test]
-fn a_prune_removes_what_the_archiver_may_not() {
+fn a_prune_removes_files_that_the_archiver_may_not_remove() {
     for kind in [STORE, SEALED_STORE] {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE]);

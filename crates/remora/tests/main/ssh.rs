@@ -127,7 +127,7 @@ fn left_behind() -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_volume_elsewhere_comes_and_goes_back() {
+fn a_remote_volume_is_backed_up_and_restored() {
     let server = Server::start();
     let mut volume = noise(700, 1);
     std::fs::write(server.path("disk.img"), &volume).unwrap();
@@ -190,7 +190,7 @@ fn commands_before_and_after_run_where_the_source_is() {
 }
 
 #[test]
-fn a_machine_that_can_not_be_reached_is_told_in_its_own_words() {
+fn an_unreachable_machine_is_reported_with_the_messages_of_ssh() {
     let server = Server::start();
     let source = format!("file:{}", server.there("x"));
     let other = format!("IdentityFile={}", server.path("nothing").display());
@@ -223,7 +223,7 @@ fn a_machine_that_can_not_be_reached_is_told_in_its_own_words() {
 }
 
 #[test]
-fn an_ssh_that_is_killed_is_a_failure_and_the_next_run_goes_on() {
+fn a_killed_ssh_is_a_failure_and_the_next_run_continues() {
     let server = Server::start();
     let volume = noise(3000, 1);
     std::fs::write(server.path("disk.img"), &volume).unwrap();

@@ -150,7 +150,7 @@ fn changes_are_the_exact_counts_of_a_known_load() {
 }
 
 #[test]
-fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
+fn restarts_resets_and_broken_connections_are_reported_and_make_no_rates() {
     on_products(&of_today(products()), |product| {
         tell(product);
         let mut server = start(product, &[]);
@@ -204,7 +204,7 @@ fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
 }
 
 #[test]
-fn views_show_the_same_whether_all_is_asked_for_or_what_they_need() {
+fn views_show_the_same_with_all_variables_and_with_only_theirs() {
     on_products(&of_today(products()), |product| {
         tell(product);
         let server = start(product, &["--log-bin", "--server-id=1"]);
@@ -314,7 +314,7 @@ fn a_screen_ends_with_its_terminal() {
 }
 
 #[test]
-fn several_servers_are_watched_at_once_and_one_that_is_away_stops_none() {
+fn an_unreachable_server_does_not_stop_the_others() {
     let (here, there) = (start(products()[0], &[]), start(products()[0], &[]));
     let address = |server: &Sandbox| format!("unix://{}", server.socket().display());
     let folder = tempfile::tempdir().unwrap();

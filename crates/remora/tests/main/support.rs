@@ -232,7 +232,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Writes a file and gives back its name.
+    /// Writes a file and returns its name.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, content).unwrap();

@@ -98,7 +98,7 @@ fn a_row_without_a_parent_is_named() {
 }
 
 #[test]
-fn checks_that_are_put_off_still_find_the_orphan() {
+fn deferred_foreign_key_checks_still_find_orphans() {
     on_every_server(|place| {
         family(place, "");
         place.sql(&["INSERT INTO t VALUES (100, 1)"]);
@@ -170,7 +170,7 @@ fn check_constraints_are_kept_and_obeyed() {
 }
 
 #[test]
-fn zero_stays_zero_and_null_counts_on() {
+fn zero_stays_zero_and_null_gets_the_next_number() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, n INT) AUTO_INCREMENT = 50"]);
         import(place, "id,n\n0,1\n7,2\n,3\n", &[]).exits(0);
@@ -201,7 +201,7 @@ fn partitions_stay() {
 }
 
 #[test]
-fn indexes_built_afterwards_are_what_they_were() {
+fn indexes_built_afterwards_are_unchanged() {
     on_every_server(|place| {
         place.sql(&[
             "CREATE TABLE t (a INT, id BIGINT NOT NULL AUTO_INCREMENT, b VARCHAR(50) COMMENT 'AUTO_INCREMENT', \
@@ -289,7 +289,7 @@ fn a_view_is_no_table() {
 }
 
 #[test]
-fn a_missing_table_is_told_with_what_to_do() {
+fn a_missing_table_is_reported_with_a_hint() {
     on_every_server(|place| {
         import(place, "id\n1\n", &[]).exits(1).says(&["--create"]);
         place.sql(&["CREATE TABLE t (id INT)", "INSERT INTO t VALUES (5)"]);

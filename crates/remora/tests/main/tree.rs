@@ -169,7 +169,7 @@ fn folders_come_back_and_only_what_changed_is_read() {
 }
 
 #[test]
-fn the_top_of_a_volume_is_copied_into_itself_and_left_as_it_was() {
+fn the_top_of_a_volume_is_snapshotted_within_itself() {
     for volume in volumes() {
         std::fs::write(volume.top().join("file"), "x").unwrap();
         let source = format!("{}:{}", volume.kind, volume.top().display());
@@ -199,7 +199,7 @@ fn the_top_of_a_volume_is_copied_into_itself_and_left_as_it_was() {
 
 /// A folder whose files get other names all the time, as that of a mail server.
 #[test]
-fn files_that_are_renamed_meanwhile_do_not_end_a_backup() {
+fn files_that_are_renamed_meanwhile_are_reported() {
     let Some(volume) = Volume::new("xfs") else { return };
     let data = volume.data();
     for number in 0..300 {
@@ -240,7 +240,7 @@ fn extended(path: &Path) -> disk::Extended {
 
 /// An earlier copy is made equal to the original again, whatever has changed meanwhile.
 #[test]
-fn a_copy_follows_its_original() {
+fn a_copy_is_made_equal_to_its_original_again() {
     for volume in volumes() {
         let (from, to) = (volume.top().join("from"), volume.top().join("to"));
         let write = |name: &str, bytes: &[u8]| std::fs::write(from.join(name), bytes).unwrap();

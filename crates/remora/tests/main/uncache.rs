@@ -60,7 +60,7 @@ fn line(ended: &Ended, path: &str) -> Value {
 }
 
 #[test]
-fn files_go_and_the_sums_tell_what_was_there() {
+fn files_are_uncached_and_the_sums_say_how_much() {
     let Some(folder) = folder("uncache: files go") else { return };
     let file = |name: &str| folder.path().join(name);
     ["one", "data/two", "data/deep/three.ibd", "data/deep/four"].iter().for_each(|name| cached(&file(name)));
@@ -119,7 +119,7 @@ fn a_folder_that_cannot_be_read_ends_no_walk() {
 }
 
 #[test]
-fn a_look_changes_nothing() {
+fn a_dry_run_uncaches_nothing() {
     let Some(folder) = folder("uncache: a look") else { return };
     let path = folder.path().join("table.ibd");
     cached(&path);
@@ -143,7 +143,7 @@ fn a_look_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_on_the_disk_is_not_lost() {
+fn dirty_pages_are_not_lost() {
     let Some(folder) = folder("uncache: dirty pages") else { return };
     let path = folder.path().join("fresh");
     for round in 0..20u8 {
@@ -163,7 +163,7 @@ fn what_is_not_on_the_disk_is_not_lost() {
 }
 
 #[test]
-fn what_a_program_has_mapped_stays_and_is_told() {
+fn mapped_pages_stay_and_are_reported() {
     let Some(folder) = folder("uncache: mapped pages") else { return };
     let program = folder.path().join("sleeper");
     copy_program(Path::new("/bin/sleep"), &program);
@@ -179,7 +179,7 @@ fn what_a_program_has_mapped_stays_and_is_told() {
 }
 
 #[test]
-fn files_of_others_go_without_a_number_made_up() {
+fn files_of_other_users_are_uncached_without_numbers() {
     let Some(folder) = folder("uncache: files of others") else { return };
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("theirs");

@@ -1,4 +1,4 @@
-//! `remora restore --until`: any moment comes back out of a generation and the archived log.
+//! `remora restore --until`: any point in time is restored from a generation and the archived log.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,14 +6,14 @@ use std::process::Stdio;
 
 use sandbox::Product;
 
-use crate::boot::volume;
 use crate::extract::session;
-use crate::moment::{Scene, on_mariadb, sums};
 use crate::mount::is_possible;
 use crate::queue::library;
+use crate::recovery_scene::{Scene, on_mariadb, sums};
 use crate::support::{Running, remora, start, until};
+use crate::verify_boot::volume;
 
-/// What a log can hold, a step each.
+/// Statements of every kind that a log can hold, in steps.
 fn zoo(file: &str) -> Vec<Vec<String>> {
     let load = format!("LOAD DATA LOCAL INFILE '{file}' INTO TABLE app.m (id, text)");
     let steps: [&[&str]; 15] = [
@@ -80,9 +80,8 @@ fn zoo(file: &str) -> Vec<Vec<String>> {
     steps.iter().map(|step| step.iter().map(ToString::to_string).collect()).collect()
 }
 
-/// Facts: `mixed_format_zoo`.
 #[test]
-fn until_each_group_comes_back() {
+fn every_transaction_can_be_a_recovery_target() {
     on_mariadb(|product| {
         let packed: &[&str] = match product {
             Product::MariaDb1011 => &[],
@@ -128,7 +127,7 @@ fn until_each_group_comes_back() {
 /// The tables that a cascade went through come back as they were before it, and the large one beside them is
 /// not fetched.
 #[test]
-fn some_tables_of_a_moment_are_dumped() {
+fn some_tables_of_a_point_in_time_are_dumped() {
     on_mariadb(|product| {
         let mut scene = Scene::new(product, &["--binlog-format=ROW"]);
         scene.does(&[
@@ -140,7 +139,7 @@ fn some_tables_of_a_moment_are_dumped() {
             "INSERT INTO app.large SELECT seq, RANDOM_BYTES(1000) FROM app.seq_1_to_40000",
             "SET sql_log_bin = 1",
             "INSERT INTO app.p SELECT seq FROM app.seq_1_to_100",
-            // As in one_table: nothing is left to purge, which would change every row.
+            // As in restore_tables: nothing is left to purge, which would change every row.
             "SET GLOBAL innodb_fast_shutdown = 0",
         ]);
         scene.server.stop().unwrap();
@@ -213,9 +212,8 @@ fn a_volume_too() {
     done.says(&["2 transactions to", "next would be", "4 rows"]);
 }
 
-/// Facts: `before_statement`.
 #[test]
-fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one() {
+fn the_newest_generation_before_the_target_is_used_and_a_target_ends_a_transaction() {
     let packed = ["--binlog-format=ROW", "--log-bin-compress=1", "--log-bin-compress-min-len=10"];
     let mut scene = Scene::new(Product::MariaDb1011, &packed);
     scene.backup();
@@ -250,7 +248,7 @@ fn the_newest_generation_before_the_moment_is_taken_and_only_a_group_end_is_one(
 }
 
 #[test]
-fn a_time_means_the_ends_of_transactions_and_contradictions_are_told() {
+fn a_target_time_selects_by_the_ends_of_transactions() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     // It is a replica too; where it was is no place for what comes back.
     scene.does(&["CHANGE MASTER TO MASTER_HOST = '127.0.0.9', MASTER_USER = 'nobody'"]);
@@ -280,9 +278,8 @@ fn a_time_means_the_ends_of_transactions_and_contradictions_are_told() {
     scene.does_not_restore(&["--until", &time(300)], 1, "contradict one another");
 }
 
-/// Facts: `same_server_id_canary`, `temp_table_at_start`.
 #[test]
-fn what_a_replay_would_do_wrong_is_refused() {
+fn logs_that_would_be_replayed_wrongly_are_refused() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=STATEMENT"]);
     scene.does(&["CREATE TEMPORARY TABLE app.x (a INT)", "INSERT INTO app.x VALUES (7)"]);
     scene.does_not_restore(&["--until", "end"], 1, "no such folder");
@@ -316,9 +313,8 @@ fn last_kind(log: &[u8]) -> u8 {
 }
 
 /// The last file of the log ends without an event that says so, as one does whose server was killed.
-/// Facts: `parallel_empty_name`.
 #[test]
-fn no_rotate_tail_ends_also_with_parallel_threads() {
+fn a_log_without_a_last_event_is_replayed_with_parallel_threads() {
     on_mariadb(|product| {
         let mut scene = Scene::new(product, &["--sync-binlog=1"]);
         scene.backup();
@@ -349,7 +345,7 @@ fn an_event_that_cannot_be_applied_is_named_with_its_place() {
 }
 
 #[test]
-fn a_table_that_is_there_is_not_replaced() {
+fn an_existing_table_is_not_replaced() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     scene.does(&["SET sql_log_bin = 0", "CREATE TABLE app.h (a INT)"]);
     scene.backup();
@@ -359,7 +355,7 @@ fn a_table_that_is_there_is_not_replaced() {
 }
 
 #[test]
-fn replay_killed_or_stopped_leaves_nothing_under_the_name_and_can_be_done_again() {
+fn a_killed_or_stopped_replay_leaves_no_target_and_can_be_repeated() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     scene.does(&["CREATE TABLE app.big (a INT PRIMARY KEY, b CHAR(100))"]);
     scene.backup();
@@ -427,7 +423,7 @@ fn dropped_and_replaced_tables_are_replayed() {
     }
 }
 
-/// It writes nothing, so it needs no place for that.
+/// A plan writes nothing, so it needs no target.
 #[test]
 fn a_plan_needs_no_target() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
@@ -448,9 +444,9 @@ fn a_plan_needs_no_target() {
     scene.run(&plan).exits(2).says(&["need --until"]);
 }
 
-/// A server takes another engine for one that it lacks, and the log says that it may.
+/// A server replaces an engine that it lacks by another one if the log allows it.
 #[test]
-fn a_table_of_an_engine_that_is_not_there_is_not_made_with_another() {
+fn a_table_of_a_missing_engine_is_not_created_with_another() {
     let Some(library) = library("a_table_of_an_engine_that_is_not_there", Product::MariaDb1011) else {
         return;
     };

@@ -4,10 +4,10 @@ use std::fs;
 
 use sandbox::Product;
 
-use crate::moment::Scene;
+use crate::recovery_scene::Scene;
 
 #[test]
-fn another_history_is_not_replayed() {
+fn a_log_of_another_history_is_not_replayed() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     scene.backup();
     let other_domain =
@@ -26,14 +26,14 @@ fn another_history_is_not_replayed() {
     scene.does_not_restore(&["--until", "end"], 1, "it is another history with the same GTIDs");
     let (found, _) = scene.restored(&["--until", "end", "--timeline", "1"]);
     assert_eq!(found, moment.sums);
-    // Whoever names a moment of the older timeline need not know that.
+    // A user who names a point in time of the older timeline need not know that.
     let plan = scene.run(&["restore", "repo/db", "--until", "5-7-1", "--plan"]).exits(0);
     plan.says(&["not in timeline 2 of the archived log, but in timeline 1", "1 transaction to 5-7-1"]);
 }
 
 /// Its own log has no transaction, so only the beginning of that can tell.
 #[test]
-fn a_generation_at_the_beginning_of_a_log_is_of_one_history() {
+fn a_generation_at_the_beginning_of_a_log_is_compared_by_the_logs_start() {
     let mut scene = Scene::new(Product::MariaDb1011, &[]);
     scene.does(&["RESET MASTER"]);
     scene.backup();

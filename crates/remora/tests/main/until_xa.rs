@@ -5,12 +5,12 @@ use std::fs;
 use sandbox::{Product, Sandbox, Settings};
 
 use crate::extract::{execute, session};
-use crate::moment::Scene;
+use crate::recovery_scene::Scene;
 use crate::support::{places, until};
 
-/// What a plan says can be done is done.
+/// A restore does what its plan says.
 #[test]
-fn what_the_log_does_to_transactions_that_a_generation_has_prepared_is_replayed() {
+fn the_log_ends_transactions_that_the_generation_has_prepared() {
     let mut scene = Scene::new(Product::MariaDb1011, &["--binlog-format=ROW"]);
     let prepare = |scene: &Scene, name: &str, id: u32| {
         let mut session = session(&scene.server);
@@ -55,7 +55,10 @@ fn transactions_that_stay_prepared_are_named() {
     until("it can be committed", || scene.session.execute("XA COMMIT 'a'").is_ok());
     scene.archive();
     let plan = scene.run(&["restore", "repo/db", "--until", &both.gtid, "--plan"]).exits(0);
-    plan.says(&["in XA PREPARE at that moment", &format!("'a' ({}); {name} ({})", one.gtid, both.gtid)]);
+    plan.says(&[
+        "in XA PREPARE at that point in time",
+        &format!("'a' ({}); {name} ({})", one.gtid, both.gtid),
+    ]);
     let prepared = |until: &str| {
         let ended = scene.restore(&["--until", until, "--json"]).exits(0);
         let line = ended
@@ -84,7 +87,7 @@ fn transactions_that_stay_prepared_are_named() {
     assert_eq!((rows, told), (2, serde_json::json!(["'a'", name])), "{said}");
     let (rows, told, said) = prepared("end");
     assert_eq!((rows, told), (1, serde_json::json!([name])), "{said}");
-    assert!(said.contains("in XA PREPARE at that moment"), "{said}");
+    assert!(said.contains("in XA PREPARE at that point in time"), "{said}");
     let (rows, told, said) = prepared(&one.gtid);
     assert_eq!((rows, told), (1, serde_json::json!(["'a'"])), "{said}");
     let ended = scene.restore(&["--before", &one.gtid, "--plan"]).exits(0);

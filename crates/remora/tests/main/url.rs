@@ -35,7 +35,7 @@ fn failed(arguments: &[&str], stdin: &[u8]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn lines_come_back_in_every_form() {
+fn lines_come_back_in_every_encoding() {
     let urls = some_urls(500);
     for form in ["hex", "escaped"] {
         let packed = done(&["pack", "--as", form], urls.as_bytes());
@@ -87,7 +87,7 @@ fn null_and_empty_stay_apart_in_a_column() {
 }
 
 #[test]
-fn a_column_of_nothing_is_nothing() {
+fn an_empty_input_gives_an_empty_output() {
     assert_eq!(done(&["pack", "--column", "url"], b""), b"");
     assert_eq!(done(&["unpack", "--column", "2"], b""), b"");
 }
@@ -102,7 +102,7 @@ fn a_block_of_input_may_end_anywhere() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn errors_are_reported_with_their_line() {
     let (code, text) = failed(&["unpack"], b"61\nxyz\n");
     assert!(code == Some(1) && text.contains("line 2: 'xyz' is not hex"), "{code:?} {text}");
     let (code, text) = failed(&["unpack"], b"FF\n");
@@ -128,7 +128,7 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
-fn a_trained_model_is_measured_and_packs_what_only_it_unpacks() {
+fn values_of_a_trained_model_are_unpacked_only_by_it() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("urls.txt.gz");
     let mut gzip = codec::Codec::Gzip.encoder(std::fs::File::create(&list).unwrap(), 1).unwrap();

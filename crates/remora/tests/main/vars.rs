@@ -27,7 +27,7 @@ fn url(place: &Place) -> String {
 }
 
 #[test]
-fn what_ships_is_what_a_started_server_says() {
+fn shipped_snapshots_equal_those_of_started_servers() {
     let folder = tempfile::tempdir().unwrap();
     on_products_at_once(&of_today(products()), |product| {
         tell(product);
@@ -38,7 +38,7 @@ fn what_ships_is_what_a_started_server_says() {
         // A package may be newer than what ships.
         if version(&ships) != version(&now) {
             let why = format!("the snapshot is of {}, the server is {}", version(&ships), version(&now));
-            return skipped(&format!("what_ships_is_what_a_started_server_says on {product}"), &why);
+            return skipped(&format!("shipped_snapshots_equal_those_of_started_servers on {product}"), &why);
         }
         let fresh = format!("{}.txt", product.id());
         std::fs::write(folder.path().join(&fresh), now).unwrap();
@@ -71,7 +71,7 @@ fn a_program_is_read_without_a_server() {
 }
 
 #[test]
-fn an_upgrade_changes_what_is_known_to_change() {
+fn an_upgrade_shows_the_known_changes() {
     let folder = tempfile::tempdir().unwrap();
     let ended = vars(folder.path(), &["10.11", "11.8", "--json"]).exits(0);
     let found = told(&ended, "difference");
@@ -98,7 +98,7 @@ fn an_upgrade_changes_what_is_known_to_change() {
 const FOLLOWING: [&str; 3] = ["back_log", "host_cache_size", "thread_cache_size"];
 
 #[test]
-fn servers_are_compared_by_what_was_set() {
+fn servers_are_compared_by_their_settings() {
     let folder = tempfile::tempdir().unwrap();
     on_every_server(|place| {
         let server = start(place.product, &["--max-connections=77", "--net-read-timeout=31"]);
@@ -148,7 +148,7 @@ fn a_snapshot_is_compared_later() {
 }
 
 #[test]
-fn option_files_are_compared_by_what_they_mean() {
+fn option_files_are_compared_by_meaning() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write(
@@ -222,7 +222,7 @@ const LINES: [(&str, Option<&str>, bool); 29] = [
 ];
 
 #[test]
-fn a_line_alone_does_what_the_check_says() {
+fn the_check_predicts_what_each_line_does() {
     on_products_at_once(&of_today(products()), |product| {
         tell(product);
         let folder = tempfile::tempdir().unwrap();

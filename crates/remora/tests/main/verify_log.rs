@@ -41,7 +41,7 @@ fn cut(play: &Play, path: &Path, len: u64) -> String {
 /// A file that ends behind an event looks whole. What follows it, and what is noted of it, tells what is
 /// missing.
 #[test]
-fn a_file_that_was_cut_behind_an_event_is_told() {
+fn a_file_that_was_cut_after_an_event_is_reported() {
     for product in mariadb() {
         let mut play = Play::new(product, &["--sync-binlog=1"]);
         play.does(&[TABLE, "INSERT INTO t (v) VALUES ('a')", "BEGIN", "INSERT INTO t (v) VALUES ('b')"]);

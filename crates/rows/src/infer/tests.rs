@@ -103,7 +103,7 @@ fn dates_times_and_booleans() {
 }
 
 #[test]
-fn what_people_write_is_known_when_all_values_agree() {
+fn dates_and_numbers_are_recognised_when_all_values_agree() {
     for (values, expected, written) in [
         (&["31.12.1999", "1.2.2000", "NULL"][..], "DATE NULL", Written::Dates(DateOrder::Dmy)),
         (&["12/31/1999", "1/2/2000 10:00"], "DATETIME NOT NULL", Written::Dates(DateOrder::Mdy)),
@@ -204,7 +204,7 @@ fn only_types_with_one_spelling_suit_a_key() {
 }
 
 #[test]
-fn the_rest_of_a_file_says_what_a_comma_and_an_empty_text_are() {
+fn the_whole_file_decides_what_commas_and_empty_texts_mean() {
     let decide = |values: &[&str], habits: Habits| observed(values).decide_by(&habits).to_string();
     let points = Habits { points: true, ..Habits::default() };
     assert_eq!(decide(&["4,6", "20,22"], Habits::default()), "DECIMAL(4,2) NOT NULL");

@@ -76,7 +76,7 @@ impl fmt::Display for NotUtf8 {
             return write!(
                 f,
                 "the bytes {bytes} are not UTF-8, unlike the rest of the file; correct them, or read every line as it \
-                 comes with --encoding utf-8 (the server refuses such a row, --max-rejects sets it aside)"
+                 comes with --encoding utf-8 (the server refuses such a row, --max-rejects rejects it)"
             );
         }
         let how = if self.sure { "reads well" } else { "could be read (there is little evidence)" };

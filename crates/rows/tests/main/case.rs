@@ -75,7 +75,7 @@ fn observe(
 }
 
 #[test]
-fn every_case_is_what_it_is_expected_to_be() {
+fn every_case_has_the_expected_result() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut cases: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.retain(|case| case.is_dir());

@@ -22,7 +22,7 @@ fn contradictions(head: &str, rest: &str) -> Vec<ContradictionKind> {
 }
 
 #[test]
-fn a_file_that_goes_on_as_it_began_is_not_doubted() {
+fn a_consistent_file_contradicts_no_guess() {
     for (head, rest) in [
         ("id,name\n1,Ann\n2,Bob\n", "3,Cy\n4,\"Smith, J\"\n5,\n"),
         ("1\tC:\\temp\\x\n2\tD:\\data\n", "3\t\\\\server\\share\n4\tE:\\0\n"),
@@ -38,7 +38,7 @@ fn a_file_that_goes_on_as_it_began_is_not_doubted() {
 }
 
 #[test]
-fn what_speaks_against_a_guess_is_found() {
+fn contradictions_of_a_guess_are_found() {
     for (head, rest, kind) in [
         ("1\tx\n2\ty\n", "3\tz\n4\t\\N\n", ContradictionKind::NullEscape),
         ("1\tx\n2\ty\n", "3\tC:\\\\dir\n", ContradictionKind::Escaped),
@@ -71,7 +71,7 @@ fn what_speaks_against_a_guess_is_found() {
 }
 
 #[test]
-fn what_was_said_is_not_doubted() {
+fn options_of_the_user_are_not_contradicted() {
     let said = Hints {
         quote: Some(Some(b'"')),
         escape: Some(None),
@@ -99,9 +99,9 @@ fn a_sample_with_the_evidence_is_read_another_way() {
     assert_eq!(sniff(head.as_bytes(), false, Encoding::Utf8, &hints).dialect.line_end, rows::LineEnd::Any);
 }
 
-/// Whether nothing of a file with one quote less is lost in silence: it is doubted, also after a second look
-/// has settled what such a look can settle, or refused, or each line is a record, or records have a wrong
-/// number of fields.
+/// Whether no row of a file with one quote less is lost silently. Either a check contradicts the dialect,
+/// also after a second look, or the file is refused, or each line is a record, or records have a wrong number
+/// of fields.
 fn is_told(text: &str) -> bool {
     let found = sniff(text.as_bytes(), true, Encoding::Utf8, &Hints::default());
     let mut strict = text.as_bytes().to_vec();
@@ -127,7 +127,7 @@ fn is_told(text: &str) -> bool {
 }
 
 #[test]
-fn a_missing_quote_swallows_no_rows_in_silence() {
+fn a_missing_quote_swallows_no_rows_silently() {
     let mut count = 0;
     for (delimiter, quote, before) in [
         (",", "\"", ""),

@@ -1,4 +1,4 @@
-//! Decoding in pieces equals decoding the whole, and agrees with the decoders that everyone uses.
+//! Decoding in parts equals decoding the whole, and agrees with the decoders that everyone uses.
 
 use proptest::prelude::*;
 use rows::{BadBytes, Decoder, Encoding};
@@ -40,7 +40,7 @@ fn utf16() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn pieces_are_the_whole(bytes in prop_oneof![bytes(), utf16()], cuts in cuts(), bom in 0..4usize) {
+    fn decoding_in_parts_equals_decoding_the_whole(bytes in prop_oneof![bytes(), utf16()], cuts in cuts(), bom in 0..4usize) {
         let marks: [&[u8]; 4] = [b"", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
         let bytes = [marks[bom], &bytes].concat();
         for encoding in [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Latin1, Encoding::Binary] {

@@ -174,7 +174,7 @@ fn loose() -> impl Strategy<Value = Lenient> {
 
 proptest! {
     #[test]
-    fn pieces_are_the_whole_and_lines_stay_lines(
+    fn text_in_parts_is_translated_like_the_whole(
         lenient in loose(),
         text in "[ab,|#\" \t\r\n\\\\]{0,60}",
         cuts in cuts(),
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn json_in_pieces_is_json(text in "[{}\\[\\]\":,a1\\\\\n ]{0,40}", cuts in cuts()) {
+    fn json_in_parts_is_translated_like_the_whole(text in "[{}\\[\\]\":,a1\\\\\n ]{0,40}", cuts in cuts()) {
         let keys = vec!["a".to_owned()];
         for format in [Format::JsonLines(Json { keys, leave_out: true }), Format::JsonArrays(2)] {
             let whole = translated(&format, Dialect::LOAD_DATA, &[text.as_bytes()]);

@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_are_the_whole(values in values(), cut in 0..30usize) {
+    fn statistics_of_parts_equal_those_of_the_whole(values in values(), cut in 0..30usize) {
         let (first, second) = values.split_at(cut.min(values.len()));
         let mut merged = stats(first);
         merged.merge(&stats(second));
@@ -201,7 +201,7 @@ proptest! {
 }
 
 #[test]
-fn the_judge_itself_can_say_no() {
+fn the_check_of_inferred_types_can_fail() {
     let column = |values: &[&str]| {
         stats(&values.iter().map(|v| Some(v.as_bytes().to_vec())).collect::<Vec<_>>()).decide()
     };

@@ -136,7 +136,7 @@ fn rules_change_what_the_server_would_not_take() {
 }
 
 #[test]
-fn what_people_write_becomes_what_a_server_reads() {
+fn dates_and_numbers_are_rewritten_for_the_server() {
     let rules = vec![FieldRule::DecimalComma, FieldRule::LocalDate(DateOrder::Dmy)];
     let mut rewriter = Rewriter::new(Dialect::TSV, Nulls { empty: true, words: Vec::new() }, rules, 2);
     let mut out = Vec::new();
@@ -185,7 +185,7 @@ fn a_word_for_null_is_null_also_where_empty_fields_are_kept() {
 }
 
 #[test]
-fn what_a_column_would_change_is_no_line() {
+fn a_value_that_the_column_would_change_is_refused() {
     let exact = || vec![rows::Exact::of("int"), rows::Exact::of("datetime"), rows::Exact::Server];
     let rules = || vec![FieldRule::EmptyIsNull, FieldRule::Copy, FieldRule::Copy];
     let nulls = || Nulls { empty: true, words: Vec::new() };

@@ -21,7 +21,7 @@ fn a_key_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_is_no_key_is_told_with_its_line() {
+fn an_invalid_key_file_is_reported_with_its_line() {
     let text = Key::Full(full()).text();
     let cases = [
         ("", 1, "not a remora key"),
@@ -57,7 +57,7 @@ fn a_file_of_keys_opens_for_its_keys_only() {
 }
 
 #[test]
-fn every_changed_byte_of_a_file_of_keys_is_told() {
+fn every_changed_byte_of_a_key_file_is_detected() {
     let (first, second) = (full(), full());
     let (keyring, _) = Keyring::begin(&Key::Full(first)).unwrap();
     let (_, later) = keyring.rekey(&second).unwrap();
@@ -77,7 +77,7 @@ fn every_changed_byte_of_a_file_of_keys_is_told() {
 }
 
 #[test]
-fn a_new_key_opens_what_was_sealed_before_and_an_old_one_nothing_new() {
+fn a_new_key_opens_old_data_and_an_old_key_no_new_data() {
     let (first, second) = (full(), full());
     let (old, file) = Keyring::begin(&Key::Full(first.clone())).unwrap();
     let mut sealed = b"rows".to_vec();

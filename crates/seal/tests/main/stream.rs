@@ -67,7 +67,7 @@ fn flip_any_ciphertext_byte() {
 }
 
 #[test]
-fn every_cut_and_every_swap_is_told() {
+fn every_cut_and_every_swap_is_detected() {
     let keyring = keyring();
     let file = sealed(&keyring, "a", &contents(3 * SEGMENT_BYTES + 50), SEGMENT_BYTES);
     for len in (0..file.len())
@@ -93,7 +93,7 @@ fn every_cut_and_every_swap_is_told() {
 }
 
 #[test]
-fn what_was_not_finished_is_read_as_far_as_it_is_whole() {
+fn an_unfinished_file_is_read_up_to_its_last_complete_segment() {
     let keyring = keyring();
     let (mut sealing, mut file) = SealedWriter::begin(&keyring, "a").unwrap();
     sealing.push(&contents(3 * SEGMENT_BYTES), &mut file).unwrap();

@@ -50,7 +50,7 @@ type Row = Vec<Option<String>>;
 const GROUP: usize = 100;
 
 /// Reads everything that has rows or looks like it. Questions for which the server must open a table are
-/// asked for a few tables at a time, all of them in a row: when they are asked for all tables at once, it
+/// asked for a few tables at a time, all of them in a row. When they are asked for all tables at once, it
 /// opens each table again for every question, which takes minutes for tens of thousands of tables.
 pub(super) fn read(
     session: &mut Session,

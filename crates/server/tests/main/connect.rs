@@ -78,7 +78,7 @@ fn sessions_run_on_other_threads() {
 }
 
 #[test]
-fn nobody_there_is_told_apart() {
+fn unreachable_servers_are_distinguished_by_their_cause() {
     let dir = tempfile::tempdir().unwrap();
     let socket = |path| Overrides { socket: Some(path), no_defaults: true, ..Overrides::default() };
     unreachable(&socket(dir.path().join("none")), "there is no such socket");
@@ -93,7 +93,7 @@ fn nobody_there_is_told_apart() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up() {
+fn a_silent_server_times_out() {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = silent.local_addr().unwrap().port();
     let limit = Some(Duration::from_millis(50));

@@ -29,7 +29,7 @@ fn until_gone(root: &mut Session, session: &Session) {
 }
 
 #[test]
-fn a_load_reports_what_became_of_its_rows() {
+fn a_load_reports_the_counts_of_its_rows() {
     let (mut session, table) = table("a INT PRIMARY KEY, b TINYINT");
     let report = session.load(&into(&table), all_of("1\t1\n2\t1000\n1\t3\n3\tx\n")).unwrap();
     assert_eq!(report, LoadReport { records: 4, deleted: 0, skipped: 1, warnings: 3 });
@@ -135,7 +135,7 @@ fn a_source_that_hides_a_broken_wire_is_found_out() {
 }
 
 #[test]
-fn files_are_not_given_away() {
+fn the_server_gets_no_other_files() {
     let (_, table) = table("a TEXT");
     let etc = format!("LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE {table}");
     for attempt in ["execute", "rows", "for_each_row", "load", "second"] {

@@ -209,7 +209,7 @@ fn includes_in_a_circle_end() {
 }
 
 #[test]
-fn what_the_client_gives_up_on_is_an_error_with_its_line() {
+fn a_file_that_the_client_refuses_is_an_error_with_its_line() {
     for (content, place) in [
         ("a=1\n[client]\n", ":1: "),
         ("[client]\na=1\n[client\n", ":3: "),

@@ -287,7 +287,7 @@ fn the_binary_log_comes_through_tls() {
 }
 
 #[test]
-fn a_log_that_goes_on_comes_through_tls_when_it_is_written() {
+fn a_growing_log_comes_through_tls() {
     let mut root = tls().0.root();
     let target = resolve(&with(SslMode::Required));
     let mut dump = target.dump(&from(false)).unwrap();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_or_not_understood_tells_nothing() {
+    fn an_incomplete_or_unknown_delta_is_refused() {
         let end = TOLD.find("</superblock>").unwrap();
         for cut in 0..=end {
             assert_eq!(ranges(&TOLD[..cut]), None, "{cut}");

@@ -246,8 +246,8 @@ mod tests {
         };
         let is_reset =
             |before: &Sample, now: &Sample| between(Some(before), now).mark == Some(Discontinuity::Reset);
-        // Asked at 10 and answered at 14, in which time it stood still. Which of the two moments it took is
-        // unknown.
+        // Asked at 10 and answered at 14, in which time the server was frozen. Which of the two times it took
+        // is unknown.
         let (late, next) = (at(12.0, 4.0, "110"), at(15.0, 0.0, "115"));
         assert!(!is_reset(&at(9.0, 0.0, "109"), &late) && !is_reset(&late, &next));
         let early = at(12.0, 4.0, "114");

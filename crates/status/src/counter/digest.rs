@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_most_time_comes_first() {
+    fn the_slowest_statements_come_first() {
         let before = [digest("a", "x", 4, 400), digest("b", "x", 1, 1), digest("a", "idle", 9, 900)];
         let now = [
             digest("a", "x", 8, 500),

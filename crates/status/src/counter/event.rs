@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_says_which_thread() {
+    fn a_stopped_replica_names_its_thread() {
         let trouble =
             |io: &str, sql: &str, error: &str| sample(io, sql, None, error).replicas.unwrap()[0].trouble();
         for (io, sql, error, said) in [

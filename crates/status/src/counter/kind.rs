@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_told_from_gauges() {
+    fn counters_and_gauges_are_distinguished() {
         let kind = |name| of(name).kind;
         assert_eq!([kind("QUESTIONS"), kind("Com_no_such_yet")], [Kind::Counter; 2]);
         assert_eq!([kind("Threads_running"), kind("Acl_users"), kind("Uptime")], [Kind::Gauge; 3]);

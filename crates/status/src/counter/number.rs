@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn text_that_is_no_number_has_no_value() {
         for text in
             ["", "-", "ON", "1e3", "1.2.3", " 1", "+1", "0x10", ".5", "99999999999999999999999", "1,5"]
         {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_shows_what_was_recorded() {
+    fn a_page_shows_the_recorded_values() {
         let digest = |text: &str, time_us, count| Digest {
             schema: "app".into(),
             text: text.into(),

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused_with_its_line() {
+    fn an_invalid_recording_is_refused_with_its_line() {
         let mut writer = Writer::default();
         let text = writer.sample("a", &sample(&[("Questions", "1"), ("Uptime", "5")], 0));
         let [names, values] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };

@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restart_is_told_by_the_uptime() {
+    fn a_restart_is_recognised_by_the_uptime() {
         let (then, now) = (Duration::from_secs(10), Duration::from_secs(40));
         let begin = |before: Option<f64>, uptime: Option<f64>| begin_again((then, before), (now, uptime));
         assert_eq!(begin(Some(100.0), Some(130.0)), Begin::Reconnected);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_may_name_what_it_wants() {
+    fn a_sample_may_ask_for_named_variables() {
         assert_eq!(statement("SHOW GLOBAL STATUS", &[]), "SHOW GLOBAL STATUS");
         let named = "SHOW GLOBAL STATUS WHERE variable_name IN ('Uptime', 'Questions')";
         assert_eq!(statement("SHOW GLOBAL STATUS", &["Uptime", "Questions"]), named);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_made_of_nothing_but_what_is_asked_for() {
+    fn a_view_asks_only_for_the_variables_that_it_needs() {
         let known = include_str!("known.txt").lines().filter(|line| !line.starts_with(['#', '*']));
         // The list also has families of names, such as Com_*.
         let known = known.filter_map(|line| line.split(' ').next()).chain(all_names());

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_silent_where_nothing_was_seen() {
+    fn a_rule_without_evidence_gives_no_advice() {
         for (setting, status) in [
             (&[("sync_binlog", "0"), ("log_bin", "OFF")][..], &[][..]),
             (&[("log_bin", "OFF"), ("expire_logs_days", "0")], &[]),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_by_hand_is_lost_unless_it_is_the_default() {
+    fn values_set_at_runtime_are_lost_at_a_restart() {
         let advice = |change: fn(&mut Variable)| {
             let mut facts =
                 facts(&[("max_heap_table_size", "1"), ("hostname", "x"), ("sort_buffer_size", "7")], &[]);

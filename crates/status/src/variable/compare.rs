@@ -291,7 +291,7 @@ f\tdefault=0\toption=none\tvariable\ttype=INT\tfixed\ng\tdefault=new\toption=non
     }
 
     #[test]
-    fn servers_differ_by_what_was_set() {
+    fn servers_differ_by_their_settings() {
         let a = side(
             "variables",
             "a\tdefault=1\tvalue=5\torigin=CONFIG\tfile=/my.cnf\tvariable\nb\tdefault=1\tvalue=1\torigin=COMPILE-TIME\tvariable
@@ -336,7 +336,7 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
     }
 
     #[test]
-    fn one_side_alone_is_told_where_the_other_would_know() {
+    fn variables_of_one_side_alone_are_shown() {
         let alone = |side: (&str, &str), other: &str| one(side, (other, "-"));
         const ALL: &str = "options variables";
         let set = "default=1\tvalue=2\torigin=CONFIG\tfile=my.cnf:1\tdeprecated=soon\tvariable";
@@ -361,7 +361,7 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
     }
 
     #[test]
-    fn options_that_do_nothing_are_told_apart() {
+    fn options_without_effect_are_shown_apart() {
         const ALL: &str = "options variables";
         let both = |a: &str, b: &str| one((ALL, a), (ALL, b));
         let (works, inert) = ("default=1\toption=none", "option=none\tignored=is not for you");
@@ -372,7 +372,7 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
     }
 
     #[test]
-    fn what_is_taken_may_become_less() {
+    fn a_narrower_range_is_shown() {
         let both = |a: &str, b: &str| one(("options", a), ("options", b));
         let none = Vec::<String>::new();
         let narrowed = |note: &str| vec![format!("Narrowed - - - - {note}")];
@@ -407,7 +407,7 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
     }
 
     #[test]
-    fn values_are_compared_by_what_was_set() {
+    fn values_are_compared_by_meaning() {
         let both = |a: &str, b: &str| one(("variables", a), ("variables", b));
         let none = Vec::<String>::new();
         assert_eq!(both("default=1\tvalue=2", "default=1\tvalue=1"), ["Value 2 1 - - -"]);
@@ -448,7 +448,7 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
     }
 
     #[test]
-    fn a_file_is_compared_by_what_stands_in_it() {
+    fn a_file_is_compared_by_its_own_lines() {
         let file =
             side("", "a\tvalue=1\torigin=CONFIG\tfile=my.cnf:3\nb\tvalue=5\torigin=CONFIG\tfile=my.cnf:4\n");
         let series = side(

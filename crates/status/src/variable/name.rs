@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_administrative_is_told_by_name() {
+    fn administrative_options_are_recognised_by_name() {
         for name in ["hostname", "version_comment", "report_host", "datadir", "gtid_binlog_pos"] {
             assert!(is_administrative(name), "{name}");
         }

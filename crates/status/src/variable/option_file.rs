@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_asks_for_what_stands_in_groups_that_are_read() {
+    fn only_lines_in_groups_that_the_server_reads_count() {
         let like = "remora variables 1\ntitle\tx\nversion\tmariadb-1.2.3\ngroups\tmysqld\nhas\toptions\n\n\
                     autocommit\ttype=BOOLEAN\toption=optional\ninnodb_file_format\toption=optional\tignored=was removed\n\
                     max_connections\toption=required\nreplicate_do_db\toption=required\n";

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_snapshot_is_read_back() {
         let full = Variable {
             default: Some(String::new()),
             printed: Some("x".into()),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_refused_with_its_line() {
+    fn a_damaged_snapshot_is_refused_with_its_line() {
         let wrong = |text: &str| Snapshot::read(text).unwrap_err().to_string();
         assert!(wrong("[mysqld]\n").contains("line 1"));
         assert!(wrong("remora variables 2\n").contains("remora variables 1"));

@@ -66,7 +66,7 @@ fn training_is_repeatable() {
 }
 
 #[test]
-fn packs_what_it_was_trained_on() {
+fn a_model_packs_its_training_data_well() {
     let urls = urls();
     let strings: Vec<&[u8]> = urls.iter().map(Vec::as_slice).collect();
     let measured = measure(&models()[0], &strings, 10_000, 1);
@@ -140,7 +140,7 @@ fn the_text_model_keeps_its_promises() {
 /// A check of a given number of bytes lets few values pass that were cut, or that come from another model
 /// with the same number.
 #[test]
-fn a_check_refuses_what_is_not_its_own() {
+fn a_check_refuses_cut_and_foreign_values() {
     let urls = urls();
     let passed = |check_bytes: u8| {
         let ours = Model::from_bytes(trained(&urls, 60_000, 1).relabelled(1, check_bytes).unwrap()).unwrap();

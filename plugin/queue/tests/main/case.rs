@@ -5,7 +5,7 @@ use std::thread::scope;
 use mysql::prelude::Queryable;
 
 use crate::server::Server;
-use crate::{crowd, relay, table, value};
+use crate::{many_clients, relay, table, value};
 
 type Case = fn(&Server, &str);
 
@@ -20,8 +20,8 @@ const CASES: [(&str, Case); 31] = [
     ("wait_in_vain", wait_in_vain),
     ("blob", value::blob),
     ("blob_condition", value::blob_condition),
-    ("many_readers", crowd::many_readers),
-    ("many_waiters", crowd::many_waiters),
+    ("many_readers", many_clients::many_readers),
+    ("many_waiters", many_clients::many_waiters),
     ("two_tables", two_tables),
     ("relay", relay::relay),
     ("relay_by_origin", relay::relay_by_origin),
@@ -29,7 +29,7 @@ const CASES: [(&str, Case); 31] = [
     ("relay_large", relay::relay_large),
     ("classes", classes),
     ("classes_wake", classes_wake),
-    ("compaction", crowd::compaction),
+    ("compaction", many_clients::compaction),
     ("truncate", table::truncate),
     ("drop_owned", table::drop_owned),
     ("drop_waiting", table::drop_waiting),
@@ -44,7 +44,7 @@ const CASES: [(&str, Case); 31] = [
 ];
 
 #[test]
-fn what_the_original_promises_holds() {
+fn the_test_cases_of_q4m_hold() {
     let server = Server::start();
     for (name, case) in CASES {
         // Shown by the test runner when something below fails.

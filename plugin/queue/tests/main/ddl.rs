@@ -352,7 +352,7 @@ fn a_function_is_evaluated_once_in_a_statement() {
 }
 
 #[test]
-fn who_may_not_read_and_delete_may_not_take() {
+fn taking_rows_needs_the_privileges_select_and_delete() {
     let server = Server::start();
     let name = "rights";
     let mut root = server.connect(name);

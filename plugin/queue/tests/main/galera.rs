@@ -5,8 +5,8 @@ use sandbox::{Places, Settings, start_cluster};
 use crate::server::{Server, library, product};
 
 #[test]
-fn a_queue_is_refused_where_others_would_miss_its_rows() {
-    const NAME: &str = "a_queue_is_refused_where_others_would_miss_its_rows";
+fn a_queue_is_refused_in_a_galera_cluster() {
+    const NAME: &str = "a_queue_is_refused_in_a_galera_cluster";
     let environment = |name: &str| std::env::var_os(name);
     let places = Places::customary(environment).unwrap();
     let Some(installation) = sandbox::galera_test_server(NAME, &places, environment).unwrap() else { return };

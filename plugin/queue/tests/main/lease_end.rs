@@ -51,7 +51,7 @@ fn a_lease_that_is_ended_in_a_transaction_is_decided_by_it() {
     one.run("SAVEPOINT s");
     assert_eq!(ack(&mut one, &token(&json, 1)), Some(1));
     one.run("ROLLBACK TO s");
-    assert_eq!(ack(&mut one, &token(&json, 1)), Some(1), "the lease goes on, and the token is good");
+    assert_eq!(ack(&mut one, &token(&json, 1)), Some(1), "the lease continues, and the token is good");
     assert_eq!(ack(&mut one, &token(&json, 2)), Some(1));
     one.run("ROLLBACK");
     assert!(two.column("SELECT v FROM q").is_empty());

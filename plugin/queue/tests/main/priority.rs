@@ -1,4 +1,4 @@
-//! Rows that say before which others they are given.
+//! Priorities: rows say before which others they are given.
 
 use crate::server::Server;
 

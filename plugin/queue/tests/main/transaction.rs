@@ -27,7 +27,7 @@ pub(crate) fn restarted(options: &[&str]) -> Server {
 }
 
 #[test]
-fn what_a_transaction_does_in_a_queue_is_done_at_commit() {
+fn a_transaction_changes_queues_at_commit() {
     let server = restarted(&[]);
     let (mut one, mut two) = (server.connect("x"), server.connect("x"));
     tables(&mut one);
@@ -310,12 +310,12 @@ fn a_trigger_deletes_with_its_statement() {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the library is put aside, so that the server starts without it"
+    reason = "the library is moved away, so that the server starts without it"
 )]
 fn what_the_server_has_forgotten_is_in_doubt_until_somebody_decides() {
     let mut server = dying("before_commit", COORDINATORS[0]);
     let library = server.0.plugin_dir().join("ha_queue.so");
-    let aside = library.with_extension("aside");
+    let aside = library.with_extension("moved");
     for commit in [true, false] {
         let mut one = server.connect("x");
         tables(&mut one);
@@ -432,7 +432,7 @@ fn a_transaction_of_xa_waits_for_its_decision() {
 }
 
 #[test]
-fn what_can_have_no_second_phase_is_refused() {
+fn statements_without_two_phase_commit_are_refused() {
     // Here the engine was installed after the start, and there is no binary log.
     let mut server = Server::start();
     let mut one = server.connect("x");

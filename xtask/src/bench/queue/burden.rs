@@ -1,4 +1,4 @@
-//! What a queue that has much to bear costs those who take from it: rows that are due later, keys, leases.
+//! How much delayed rows, keys and leases in a queue slow its consumers down.
 
 use anyhow::{Context, Result};
 
@@ -11,10 +11,10 @@ const CONNECTIONS: u32 = 10;
 /// One row in so many has the hot key.
 const HOT: u64 = 10;
 
-/// What a queue has to bear.
+/// Rows that a queue holds besides those that are taken.
 pub(super) struct Burden {
     name: &'static str,
-    /// How many; with none it is not measured.
+    /// How many of them; with 0 nothing is measured.
     count: u64,
     /// A third column, as it is declared.
     column: &'static str,
@@ -75,7 +75,7 @@ impl Burden {
         }
     }
 
-    /// The third column of a row that is no burden.
+    /// The third column of a row that is taken.
     fn light(&self) -> &'static str {
         if self.column.is_empty() { "" } else { ", NULL" }
     }
@@ -113,8 +113,8 @@ impl Measured {
     }
 }
 
-/// Compares each queue that bears much with two that don't: the same without the burden, and one without the
-/// option too. All of them are there at the same time, and take turns.
+/// Compares each queue that holds such rows with two others: the same queue without them, and one without the
+/// option, too. All of them are there at the same time, and take turns.
 pub(super) fn measure(ours: &Ours, burdens: &[Burden], rounds: u64) -> Result<()> {
     let mut lines = Vec::new();
     for burden in burdens.iter().filter(|burden| burden.count > 0) {

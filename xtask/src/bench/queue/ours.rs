@@ -1,4 +1,4 @@
-//! ENGINE=QUEUE, and InnoDB beside it: one server, and the leanest client that there is.
+//! ENGINE=QUEUE, and InnoDB beside it: one server, and a client with as little overhead as possible.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ pub(super) static METHODS: [Method; 28] = [
 ];
 
 impl Method {
-    /// The mode of the method with the same statements, for which no queue has anything to do.
+    /// The mode of the method with the same statements but without a queue.
     pub(super) fn floor(&self) -> Option<&'static str> {
         match self.mode {
             "one" => Some("floor"),

@@ -1,5 +1,5 @@
-//! A quorum queue of RabbitMQ, with the leanest client that there is: its own load generator comes
-//! as no package.
+//! A quorum queue of RabbitMQ, with a client that has as little overhead as possible: there is no package of
+//! its own load generator.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! What it costs a server that its log is read while it writes, and how long a transaction is in danger.
+//! What it costs a server that its log is read while it writes, and how long a transaction is on the server
+//! alone.
 
 mod lag;
 
@@ -219,8 +220,8 @@ impl Bench {
         Ok(command)
     }
 
-    /// The quick and the durable one. A number of transactions is that of the quick one, and a fifth of it is
-    /// that of the other.
+    /// The quick and the durable one. The number of transactions is for the quick one; the other one runs a
+    /// fifth of it.
     fn loads(&self) -> [Load; 2] {
         let of = |load: Load, number: Option<u32>| Load {
             transactions: number.unwrap_or(load.transactions),
@@ -229,7 +230,7 @@ impl Bench {
         [of(QUICK, self.transactions), of(DURABLE, self.transactions.map(|number| number / 5))]
     }
 
-    /// The rate with somebody who reads, and without.
+    /// The rate with a reader, and without.
     pub(super) fn archive(&self) -> Result<()> {
         for load in self.loads() {
             self.query(load.settings)?;

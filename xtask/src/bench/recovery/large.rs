@@ -1,4 +1,4 @@
-//! What a large generation costs somebody who wants little of it: one table, or one row.
+//! How fast a small part of a large generation is restored: one table, or one row.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -87,7 +87,7 @@ impl Load {
         self.seen(began, Instant::now())
     }
 
-    /// What the clients saw between two moments. What began there counts, however long it lasted.
+    /// What the clients saw between two points in time. What began there counts, however long it lasted.
     pub(super) fn seen(&self, from: Instant, to: Instant) -> Result<Seen> {
         std::thread::sleep(GRACE);
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);

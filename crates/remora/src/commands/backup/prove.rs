@@ -29,7 +29,7 @@ const ROOM: u64 = 20;
 
 /// Why the soundness of the data is unknown.
 enum Unknown {
-    /// Nobody expects a check.
+    /// No check was to be expected.
     Never,
     Because(String),
     Stopped,
@@ -38,13 +38,13 @@ enum Unknown {
 /// Fails when recovery of a server on the copy could use up space that the original needs.
 fn has_room(machine: &Machine, path: &Path) -> io::Result<()> {
     let words = ["stat", "--file-system", "--format=%a %b", "--"].map(OsStr::new);
-    let told = machine.tool(&[&words[..], &[path.as_os_str()]].concat())?;
-    let told = String::from_utf8_lossy(&told);
-    let numbers: Vec<u64> = told.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let output = machine.tool(&[&words[..], &[path.as_os_str()]].concat())?;
+    let output = String::from_utf8_lossy(&output);
+    let numbers: Vec<u64> = output.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match *numbers {
         [free, all] if free >= all / ROOM => Ok(()),
         [..] => Err(io::Error::other(
-            "less than a twentieth of its file system is free, and a server that recovers takes room",
+            "less than a twentieth of its file system is free, and recovery takes space",
         )),
     }
 }
@@ -65,7 +65,7 @@ impl Run<'_> {
         // If the removal fails, it is tried again with the snapshot, and reported then.
         snapshot.remove_spare(machine).ok();
         let why = match tried {
-            Ok(tried) => return Ok(Some(self.told(tried))),
+            Ok(tried) => return Ok(Some(self.proof_of(tried))),
             Err(Unknown::Stopped) => return Err(Error::Stopped),
             Err(Unknown::Never) if !self.arguments.prove => return Ok(None),
             Err(Unknown::Never) => {
@@ -154,7 +154,7 @@ impl Run<'_> {
         })
     }
 
-    fn told(&self, tried: Tried) -> Proof {
+    fn proof_of(&self, tried: Tried) -> Proof {
         let Tried { version, checked, seconds } = tried;
         let (tables, looked_at) = (checked.tables, checked.checked);
         if checked.damages.is_empty() {

@@ -24,7 +24,7 @@ use crate::commands;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
-/// The most pages that are told.
+/// The most pages that are reported.
 const DOUBTED_MAX: usize = 20;
 
 /// A source, and what to do with it.
@@ -53,7 +53,7 @@ struct Made {
     unsound: usize,
     /// Whether it was copied while the server ran.
     is_copy: bool,
-    /// Whether something was left out, which was told.
+    /// Whether something was left out; a message has named it.
     is_part: bool,
 }
 
@@ -172,13 +172,12 @@ impl Run<'_> {
         Ok(Made { summary, unsound, is_copy: false, is_part: false })
     }
 
-    /// Whether nobody has renamed things while a snapshot was made, so that it may lack them.
+    /// Whether nobody renamed files while the snapshot was made. Otherwise the snapshot may lack them.
     fn has_all(&self, snapshot: &dyn Snapshot) -> bool {
         let vanished = snapshot.vanished();
         if vanished > 0 {
             self.report.warn(&format!(
-                "{}: {} renamed or removed each time it was to be cloned: what still exists under another name may be missing; \
-                 --lock, or --before and --after, can keep others from that meanwhile",
+                "{}: {} renamed or removed each time remora tried to clone it: a file that has another name now may be missing; --lock, or --before and --after, can prevent that",
                 self.source.name(),
                 count(vanished, "file")
             ));
@@ -187,7 +186,7 @@ impl Run<'_> {
     }
 
     /// Keeps other runs from writing to this name. Returns its generations, and the note of the next one.
-    /// Another source's backups are not gone on with.
+    /// Refuses to continue the backups of another source.
     fn begin(
         &self,
         repository: &mut Repository,
@@ -295,7 +294,7 @@ impl Run<'_> {
         let shown = self.source.name();
         let mut note = begun.clone();
         note["tree"] = json!(true);
-        // What is put aside is not encrypted, so it must not be where encrypted backups are.
+        // Staged files are not encrypted, so they must not be where encrypted backups are.
         let is_here = self.key.is_none() && !address::is_in_store(&self.arguments.to);
         let aside = if is_here { self.arguments.to.clone() } else { std::env::temp_dir() };
         let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
@@ -344,7 +343,8 @@ impl Run<'_> {
         }
     }
 
-    /// Says which pages are others than before, although nobody has written to them. Returns how many.
+    /// Reports pages that differ from the generation before, although by their LSN nobody has written to them
+    /// since. Returns how many.
     fn tell_doubted(
         &self,
         repository: &Repository,
@@ -382,7 +382,7 @@ impl Run<'_> {
             if let (Some(still), Some(files)) = (position.get("seconds_still"), position.get("files")) {
                 let (still, files) = (still.as_f64().unwrap_or(0.0), files.as_u64().unwrap_or(0));
                 let line =
-                    format!("the server stood still for {still:.3} s, to clone {}", count(files, "file"));
+                    format!("the server was frozen for {still:.3} s, to clone {}", count(files, "file"));
                 self.report.note(&format!("{}: {line}", self.source.name()));
             }
             if let Some(text) = server_lock::shown(position) {

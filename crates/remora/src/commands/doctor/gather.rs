@@ -28,7 +28,7 @@ use crate::commands::backup::server_of;
 use crate::commands::list::Known;
 use crate::report::Report;
 
-/// Tables of a kind that are named.
+/// How many tables of a kind are named.
 const NAMED_MAX: u64 = 3;
 /// Variables that are looked at.
 const VARIABLES: [&str; 13] = [
@@ -128,7 +128,7 @@ fn private(family: Family, series: (u16, u16)) -> Option<(String, Option<String>
     };
     let Some(product) = Product::for_data(family, series) else {
         return Some((
-            "remora knows none that takes data of this version; --server PATH names your own".to_owned(),
+            "remora knows no server that reads data of this version; --server PATH names your own".to_owned(),
             None,
         ));
     };
@@ -177,7 +177,7 @@ fn tables(session: &mut Session) -> Result<Tables> {
     Ok(Tables { without_key, without_transactions, bytes })
 }
 
-/// Whether the server can be copied, by what a backup does before it begins.
+/// Whether the server can be copied, found out with the first steps of a backup.
 fn copy(machine: &Machine, login: &Login<'_>) -> Result<String, String> {
     let by_snapshot = has_snapshots(machine, login);
     let by_copy = HotCopy::find(machine, login).map(drop);
@@ -217,7 +217,7 @@ fn repository(root: &Path, arguments: &Arguments, data: Option<&Path>) -> Result
     Ok(found)
 }
 
-/// The name that is meant: the one that was said, or the only one, or the one that a backup would get.
+/// The name to look at: the given one, or the only one, or the one that a backup would get.
 fn name(root: &Path, arguments: &Arguments) -> String {
     if let Some(name) = &arguments.name {
         return name.clone();

@@ -51,7 +51,7 @@ pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
     let position = source.position.as_ref().map_or_else(String::new, |position| {
         format!(", at {}:{} {}", position.file, position.offset, position.gtid).trim_end().to_owned()
     });
-    // Rows out of files came from no server.
+    // Rows that were read from files have no server.
     let server = match source.host.as_str() {
         "" => String::new(),
         host => format!(" of {host} ({})", source.server_version),
@@ -71,7 +71,7 @@ pub(super) fn check(folder: &Path, threads: usize, report: &Report) -> anyhow::R
     report.end();
     notes(&found.manifest, report);
     for path in &found.strays {
-        report.warn(&format!("{}: the manifest does not tell of it", path.display()));
+        report.warn(&format!("{}: the manifest does not list it", path.display()));
     }
     if report.is_json() {
         report.message(&json!({

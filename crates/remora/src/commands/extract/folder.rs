@@ -29,7 +29,7 @@ pub(super) struct Folder {
     omitted: Vec<String>,
 }
 
-/// Refuses command lines that a dump folder does not fit.
+/// Refuses options that do not go with a dump folder.
 pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
     let name = &arguments.output;
     let is_file = ["tsv", "csv"].iter().any(|end| name.extension().is_some_and(|is| is == *end));
@@ -37,11 +37,7 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
         return Err(usage("--format dump makes a folder: name one with -o"));
     }
     // A backup that is recovered first may take hours.
-    anyhow::ensure!(
-        RealDisk.stat(name).is_err(),
-        "{}: it is there already; name another folder",
-        name.display()
-    );
+    anyhow::ensure!(RealDisk.stat(name).is_err(), "{} exists already; name another folder", name.display());
     if arguments.deleted {
         return Err(usage("--deleted writes rows that no table has: --format dump can't hold them"));
     }
@@ -52,13 +48,12 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
 pub(super) fn check_definitions(arguments: &Arguments, place: &Place) -> anyhow::Result<()> {
     anyhow::ensure!(
         arguments.schema.is_some() || place.catalogue.is_some(),
-        "--format dump needs whole definitions, and .frm files do not have all of them (no foreign keys): give what \
-         SHOW CREATE TABLE, or 'remora dump --no-data', says with --schema"
+        "--format dump needs complete definitions, and .frm files lack foreign keys: give the output of SHOW CREATE TABLE, or of 'remora dump --no-data', with --schema"
     );
     Ok(())
 }
 
-/// The table as the dump describes it: in the words of --schema, or of the server that has recovered it. None
+/// The table as the dump describes it: as --schema says, or as the server says that has recovered it. None
 /// for a sequence, which is no table of a dump.
 pub(super) fn described(
     files: &TableFiles,
@@ -128,7 +123,7 @@ impl Folder {
         if counted(&table.definition).is_some() {
             let last = wish.files.iter().map(physical::File::last_auto_increment_value);
             let last = last.collect::<Result<Vec<u64>, _>>()?.into_iter().max().unwrap_or(0);
-            // A server shows no counter that is still at its beginning.
+            // A server does not show an AUTO_INCREMENT counter that is still at its start.
             table.definition = match last {
                 0 => without_counter(&table.definition),
                 last => with_counter(&table.definition, last.saturating_add(1)),

@@ -15,7 +15,7 @@ use crate::exit;
 pub(super) struct Output {
     place: Place,
     extension: &'static str,
-    /// Whether the folder was made here.
+    /// Whether this run has created the folder.
     is_new: bool,
 }
 
@@ -46,7 +46,7 @@ impl Output {
                 "{tables} tables do not go into one file: name one of them as db.table, or a folder with -o"
             )));
         }
-        // Before a backup is recovered, which may take hours.
+        // Checked before a backup is recovered, which may take hours.
         match &place {
             Place::Folder(folder) => {
                 let is_used = RealDisk.list(folder).is_ok_and(|names| !names.is_empty());

@@ -18,15 +18,15 @@ use server::catalogue::Catalogue;
 use server::snapshot;
 use tempfile::TempDir;
 
-use super::kept::Kept;
+use super::file_copies::FileCopies;
 use super::{Arguments, Form, chosen, selection};
 use crate::commands;
 use crate::report::Report;
 
-/// What is said of files that are read although they may be of different moments.
+/// The hint about files that may be of different points in time.
 const FORCE: &str = "--force reads it as it is: rows may be missing, old, or never committed";
 
-/// Files, and what keeps them where they are.
+/// Files, and the folder or mount that must stay while they are read.
 pub(super) struct Place {
     pub(super) disk: Box<dyn Disk>,
     pub(super) source: Source,
@@ -35,14 +35,14 @@ pub(super) struct Place {
     /// What the server that has recovered the files says of them, and its version. Only for a dump.
     pub(super) catalogue: Option<(Catalogue, String)>,
     backup: Option<Backup>,
-    /// What is read instead of files that a server may be changing.
-    kept: Option<Kept>,
-    /// Before the folder that they are in, so that a volume is unmounted first.
+    /// Copies that are read instead of files that a server may be changing.
+    copies: Option<FileCopies>,
+    /// Dropped before the folder that it is in, so that a volume is unmounted first.
     restored: Option<instance::Files>,
     _work: Option<TempDir>,
 }
 
-/// The backup that files are of.
+/// The backup that the files come from.
 struct Backup {
     named: Named,
     generation: u64,
@@ -85,7 +85,7 @@ impl Place {
                 unread: Vec::new(),
                 catalogue: None,
                 backup: None,
-                kept: None,
+                copies: None,
                 restored: None,
                 _work: None,
             });
@@ -113,7 +113,7 @@ impl Place {
             unread,
             catalogue: None,
             backup: Some(backup),
-            kept: None,
+            copies: None,
             restored: None,
             _work: None,
         })
@@ -140,7 +140,7 @@ impl Place {
             unread: Vec::new(),
             catalogue: None,
             backup: Some(backup),
-            kept: None,
+            copies: None,
             restored: Some(files),
             _work: Some(work),
         })
@@ -165,8 +165,8 @@ impl Place {
             if !arguments.deleted || self.backup.is_some() {
                 return Ok(self);
             }
-            let kept = Kept::of(&chosen(arguments, &self.source)?, arguments.wanted(), report)?;
-            return Ok(Place { kept: Some(kept), ..self });
+            let copies = FileCopies::of(&chosen(arguments, &self.source)?, arguments.wanted(), report)?;
+            return Ok(Place { copies: Some(copies), ..self });
         }
         let Some(backup) = self.backup.as_ref().filter(|_| self.source.data.is_some()) else {
             bail!("{doubt}. {FORCE}");
@@ -201,9 +201,9 @@ impl Place {
             None => Requirements::noted(""),
         };
         let wanted = Wanted { needs: &needs, ..wanted };
-        // Before what may take hours.
+        // Checked before anything that may take hours.
         let installation = instance::installation(&*self.disk, &data, wanted)?;
-        // Its files could not be judged even then.
+        // For MySQL remora could not tell even then whether the files are consistent.
         ensure!(installation.product.family() == Family::MariaDb, "its data are of {}", installation.title());
         report.note(&format!(
             "{}; a private {} recovers a copy of it first",
@@ -245,7 +245,7 @@ impl Place {
 
     /// Where a file of a table is read.
     pub(super) fn path<'a>(&'a self, file: &'a Path) -> &'a Path {
-        self.kept.as_ref().map_or(file, |kept| kept.path(file))
+        self.copies.as_ref().map_or(file, |copies| copies.path(file))
     }
 
     /// The generation that is read, if it is of a backup.

@@ -33,7 +33,7 @@ const SPECIAL: [(u32, usize, char); 3] = [(0o4000, 2, 's'), (0o2000, 5, 's'), (0
 
 const NS: i128 = 1_000_000_000;
 
-/// Lists what is chosen.
+/// Lists the selected files.
 pub(super) fn list(argument: &str, chosen: &Chosen, key: Option<&Key>, report: &Report) -> Result<Exit> {
     let (named, generation) = repository::one(argument, key)?;
     if !named.is_tree(Request::new(generation, 1))? {

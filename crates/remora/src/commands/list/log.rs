@@ -19,7 +19,7 @@ use crate::report::{self, Report};
 pub(super) struct Log {
     name: String,
     timelines: Vec<Shown>,
-    /// Whether it was asked until when it is retained.
+    /// Whether the store was asked until when it is retained.
     is_retained: bool,
     caught_up: Option<i64>,
     damages: Vec<String>,
@@ -156,7 +156,7 @@ impl Log {
         let is_old = u64::try_from(now_s - when).is_ok_and(|age| age > limit);
         is_old.then(|| {
             let when = date_time::shown(when);
-            format!("the archive of the log last had everything at {when}: is 'remora binlog' still at work?")
+            format!("the archive of the log last had everything at {when}: is 'remora binlog' still running?")
         })
     }
 }

@@ -37,7 +37,7 @@ impl Show {
         Ok(Show { out, width, is_on_terminal, is_json: report.is_json(), rows, stat, sums })
     }
 
-    /// Whether a moving line would be in the way.
+    /// Whether a progress line would get in the way.
     pub(super) fn is_on_terminal(&self) -> bool {
         self.is_on_terminal && !self.stat
     }
@@ -50,7 +50,7 @@ impl Show {
         self.rows
     }
 
-    /// A line, as it is.
+    /// Writes a line that is not cut.
     pub(super) fn line(&mut self, text: &str) -> Result<()> {
         writeln!(self.out, "{}", text::plain(text))?;
         Ok(())
@@ -61,7 +61,7 @@ impl Show {
         Ok(())
     }
 
-    /// A transaction whose end is there.
+    /// Shows a complete transaction.
     pub(super) fn transaction(&mut self, whole: &Transaction, files: &[LogFile]) -> Result<()> {
         self.sums.add(whole, &place(whole, files));
         if self.stat {
@@ -112,7 +112,7 @@ impl Show {
         text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
     }
 
-    /// What is said after all transactions.
+    /// The summary after all transactions.
     pub(super) fn end(&mut self, files: &[LogFile], report: &Report) -> Result<()> {
         if self.stat {
             for line in self.sums.lines(self.is_json) {
@@ -163,7 +163,7 @@ fn object(whole: &Transaction, files: &[LogFile]) -> serde_json::Value {
     let unknown: Vec<_> = whole.unknown.iter().map(|(kind, at)| json!({"kind": kind.0, "at": at})).collect();
     let ended = match whole.ended {
         EndTime::Then(_) => None,
-        // What is not known of one side is not limited there.
+        // A side that is not known has no limit.
         EndTime::Between(after, until) => {
             let known = |time| (time != i64::MIN && time != i64::MAX).then(|| date_time::machine(time));
             Some([known(after), known(until)])

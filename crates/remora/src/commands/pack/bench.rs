@@ -1,9 +1,9 @@
 //! `remora pack bench`: measures all ways to compress the user's own data.
 
+mod contender;
 mod measure;
 mod page;
 mod sample;
-mod way;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use failure::usage;
 use progress::Progress;
 use serde_json::json;
 
+use self::contender::Contender;
 use self::measure::{Cost, Place};
 use self::sample::Sample;
-use self::way::Contender;
 use crate::commands::{self, cores};
 use crate::exit::Exit;
 use crate::report::{self, Report};
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if arguments.price.is_some_and(|price| !price.is_finite() || price < 0.0) {
         return Err(usage("--price is an amount, such as 23"));
     }
-    let contenders = way::contenders(&arguments.only, arguments.quick);
+    let contenders = contender::contenders(&arguments.only, arguments.quick);
     if contenders.is_empty() {
         return Err(usage(format!(
             "--only {}: no codec or tool has a name that begins like that",
@@ -136,10 +136,10 @@ fn measured(contender: &Contender, place: &Place<'_>, threads: usize) -> Result<
 
 /// Marks the rows that no other row beats.
 fn mark(rows: &mut [Row]) {
-    for way in 0..2 {
-        let points: Vec<(u64, f64)> = rows.iter().map(|row| (row.bytes, row.one[way].cpu_s)).collect();
+    for direction in 0..2 {
+        let points: Vec<(u64, f64)> = rows.iter().map(|row| (row.bytes, row.one[direction].cpu_s)).collect();
         for (row, (bytes, seconds)) in rows.iter_mut().zip(&points) {
-            row.frontier[way] = !points.iter().any(|(other, theirs)| {
+            row.frontier[direction] = !points.iter().any(|(other, theirs)| {
                 other <= bytes && theirs <= seconds && (other < bytes || theirs < seconds)
             });
         }
@@ -181,13 +181,13 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
             let seconds = if cpu { cost.cpu_s } else { cost.wall_s };
             report::as_f64(text) / 1e6 / seconds.max(0.001)
         };
-        let all = |way: usize| match &row.all {
-            Some(all) => number(speed(&all[way], false)),
+        let all = |direction: usize| match &row.all {
+            Some(all) => number(speed(&all[direction], false)),
             None if threads > 1 => "-".to_owned(),
             None => String::new(),
         };
-        let memory = |way: usize| {
-            let bytes = row.one[way].memory().map(report::as_f64);
+        let memory = |direction: usize| {
+            let bytes = row.one[direction].memory().map(report::as_f64);
             bytes.map_or("-".to_owned(), |bytes| format!("{:.0}", bytes / 1e6))
         };
         let best =

@@ -9,11 +9,11 @@ use poke::variables;
 use progress::Progress;
 use server::Session;
 
-use super::{Told, consent, tell};
+use super::{Change, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
 
-/// Others want the new room too: how often to try to get in, and how long to wait in between.
+/// Other clients want the new connections, too: how often to try to get one, and how long to wait in between.
 const TRIES: usize = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// This many additional connections are enough for ours.
@@ -26,7 +26,7 @@ pub(crate) fn limit(access: &Access, new: u64, agreed: bool, report: &Report) ->
         Sql::Answers(mut session, place) => {
             let old = limit_by_sql(&mut session)?;
             set_limit(&mut session, new)?;
-            return tell(None, &Told { name: known.name, old, new, by: &format!("by SQL{place}") }, report);
+            return tell(None, &Change { name: known.name, old, new, by: &format!("by SQL{place}") }, report);
         }
         Sql::Silent(why) => why,
     };
@@ -38,7 +38,7 @@ pub(crate) fn limit(access: &Access, new: u64, agreed: bool, report: &Report) ->
         store(&cell, known, new)?;
     }
     warn_of_files(&memory.process, old, new, report)?;
-    tell(Some(&memory), &Told { name: known.name, old, new, by: "in memory" }, report)?;
+    tell(Some(&memory), &Change { name: known.name, old, new, by: "in memory" }, report)?;
     let Some(mut session) = enter(access)? else {
         report.warn("SQL could not confirm it: the server still does not let us in");
         return Ok(Exit::Partial);
@@ -86,7 +86,7 @@ pub(crate) fn kill_query(access: &Access, id: u64, agreed: bool, report: &Report
         Ok(None) => Err(anyhow!("the new room was taken by others: remora poke max-connections makes more")),
         Err(error) => Err(error),
     };
-    // The SQL statement may not have been reached.
+    // The SQL statement may not have been executed.
     if cell.read()? == room {
         store(&cell, known, old)?;
     }
@@ -94,10 +94,10 @@ pub(crate) fn kill_query(access: &Access, id: u64, agreed: bool, report: &Report
 }
 
 fn kill(mut session: Session, id: u64, place: &str, report: &Report) -> Result<Exit> {
-    let what = session.strings(&format!(
+    let rows = session.strings(&format!(
         "SELECT CONCAT(user, '@', host), LEFT(info, 120) FROM information_schema.processlist WHERE id = {id}"
     ))?;
-    let Some(row) = what.into_iter().next() else { bail!("there is no connection {id}") };
+    let Some(row) = rows.into_iter().next() else { bail!("there is no connection {id}") };
     let text = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
     let (account, statement) = (text(0), text(1).replace('\n', " "));
     ensure!(!statement.is_empty(), "connection {id} of {account} runs no statement");

@@ -6,7 +6,7 @@ use poke::variables::{Requirement, Variable};
 use progress::Progress;
 use server::{Flavour, Session};
 
-use super::{Told, consent, tell};
+use super::{Change, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(
         let old = by_sql(session, known)?;
         session.execute(&format!("SET GLOBAL {} = {new}", known.name))?;
         ensure!(by_sql(session, known)? == new, "SET GLOBAL {} did not change it", known.name);
-        return tell(None, &Told { name: known.name, old, new, by: "by SQL" }, report);
+        return tell(None, &Change { name: known.name, old, new, by: "by SQL" }, report);
     }
     let memory = access.memory()?;
     let (cell, old) = memory.variable(known)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(
             bail!("{} was set to {new} in memory, but SQL says {says}: it is {old} again", known.name);
         }
     }
-    tell(Some(&memory), &Told { name: known.name, old, new, by: "in memory" }, report)?;
+    tell(Some(&memory), &Change { name: known.name, old, new, by: "in memory" }, report)?;
     explain(known, old, new, session.as_mut(), report)?;
     if session.is_none() {
         report.warn("SQL could not confirm it: the server does not answer");

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::report::{self, Report};
 
-/// Removes the files that are older than all kept generations. Every doubt lets all of them stay.
+/// Removes the files that are older than all kept generations. If anything is in doubt, all of them stay.
 pub(super) fn forget<'a>(
     named: &Named,
     kept: impl Iterator<Item = &'a Generation>,
@@ -38,7 +38,7 @@ pub(super) fn forget<'a>(
     let mut needed = Vec::new();
     for generation in kept {
         let Some((file, _)) = repository::position(generation) else {
-            stays(&format!("{name}@{} does not say where it is in it", generation.number));
+            stays(&format!("{name}@{} does not say its position in the log", generation.number));
             return Ok(());
         };
         needed.push(file);
@@ -62,7 +62,7 @@ pub(super) fn forget<'a>(
         }
     };
     let Some(done) = done else {
-        stays("it has none of the files in which the kept generations are");
+        stays("it has none of the files that recovery from a kept generation begins with");
         return Ok(());
     };
     tell(name, &done, dry_run, report)

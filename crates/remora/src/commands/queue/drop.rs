@@ -69,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     rows::see_hidden(&mut session, true)?;
     let limit = arguments.limit.map_or_else(String::new, |limit| format!(" LIMIT {limit}"));
-    let dropped = session.execute(&format!("DELETE FROM {queue}{}{limit}", rows::only(condition)))?.affected;
+    let dropped =
+        session.execute(&format!("DELETE FROM {queue}{}{limit}", rows::where_clause(condition)))?.affected;
     // After the limit there are others too.
     let complete = arguments.limit.is_none_or(|limit| dropped < limit);
     let kept = match complete {

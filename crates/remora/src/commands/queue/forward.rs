@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         bail!("--key is for messages that go to Kafka");
     }
     match (from, to) {
-        (true, true) => bail!("one of both must be a server with a queue: mysql://host or unix:///path"),
+        (true, true) => bail!("one of the two must be a server with a queue: mysql://host or unix:///path"),
         (true, false) => receive(arguments, password, report),
         (false, _) => send(arguments, password, report),
     }

@@ -21,7 +21,7 @@ pub(crate) struct Line {
     pub(crate) owned: u64,
     /// Owned rows that are leased.
     pub(crate) leased: u64,
-    /// Owned rows that wait until later.
+    /// Owned rows that are due later.
     pub(crate) later: u64,
     /// Owned rows that have no tries left.
     pub(crate) dead: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) buried: u64,
     /// Waiting rows that an earlier one of their key holds up.
     pub(crate) behind: u64,
-    /// Rows that were left out as doubles.
+    /// Duplicates that were left out.
     pub(crate) left_out: u64,
     /// Rows that were ended and are kept.
     pub(crate) kept: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Line {
     pub(crate) transactions: u64,
     /// Transactions whose decision is awaited.
     pub(crate) prepared: u64,
-    /// Rows that wait until somebody decides what the server has forgotten.
+    /// Rows of transactions in doubt: the server has forgotten their outcome, and somebody must decide it.
     pub(crate) in_doubt: u64,
     /// `None` when there is no row.
     pub(crate) oldest_s: Option<u64>,
@@ -104,7 +104,7 @@ pub(crate) fn lines(session: &mut Session) -> anyhow::Result<Vec<Line>> {
     rows.into_iter().map(|row| line(row).context("information_schema.QUEUES is of another version")).collect()
 }
 
-/// How often spans of time occurred: the end of each class in milliseconds, none for the last, and its count.
+/// A histogram of durations: the upper limit of each class in milliseconds, none for the last, and its count.
 pub(crate) type Times = Vec<(Option<u64>, u64)>;
 
 /// How old rows of a queue were when they were given, and how long they were worked on.
@@ -114,14 +114,14 @@ pub(crate) struct Spans {
     pub(crate) worked: Times,
 }
 
-/// The spans of all queues that the server has used, by their names.
+/// The durations of all queues that the server has used, by their names.
 pub(crate) fn spans(session: &mut Session) -> anyhow::Result<BTreeMap<String, Spans>> {
     let rows = session.strings(
         "SELECT CONCAT(table_schema, '.', table_name), kind, below_ms, count FROM information_schema.queue_times \
          ORDER BY 1, 2, below_ms IS NULL, below_ms",
     );
     let rows = match rows {
-        // Unknown table: sql/queue.sql was not run again since there are times.
+        // Unknown table: the server has functions of an older sql/queue.sql, without times.
         Err(Error::Sql { code: 1109, .. }) => return Ok(BTreeMap::new()),
         rows => rows?,
     };
@@ -142,7 +142,7 @@ pub(crate) fn spans(session: &mut Session) -> anyhow::Result<BTreeMap<String, Sp
     Ok(all)
 }
 
-/// What a reader of a queue has before it.
+/// How far a reader of a queue is.
 pub(crate) struct Reader {
     /// `db.table@reader`
     pub(crate) name: String,
@@ -160,7 +160,7 @@ pub(crate) fn readers(session: &mut Session) -> anyhow::Result<Vec<Reader>> {
          FROM information_schema.queue_readers ORDER BY 1",
     );
     let rows = match rows {
-        // Unknown table: sql/queue.sql was not run again since there are readers.
+        // Unknown table: the server has functions of an older sql/queue.sql, without readers.
         Err(Error::Sql { code: 1109, .. }) => return Ok(Vec::new()),
         rows => rows?,
     };

@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let select = format!(
         "SELECT {} FROM {queue}{} LIMIT {}",
         values.join(", "),
-        rows::only(condition),
+        rows::where_clause(condition),
         arguments.limit
     );
     if !report.is_json() {

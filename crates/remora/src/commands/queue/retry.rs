@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     forwarded::tell(&format!("moved from {queue} to {into}"), route.run(report)?, report)
 }
 
-/// Each row has to fit as it is: what is cut off or left out could not be brought back.
+/// Each row has to fit unchanged: values that are cut off or left out could not be recovered.
 fn must_fit(session: &mut Session, queue: &TableName, into: &TableName) -> Result<()> {
     let mut own =
         |table| Ok::<_, anyhow::Error>(columns(session, table)?.into_iter().filter(|one| !one.filled));

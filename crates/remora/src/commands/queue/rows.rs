@@ -15,12 +15,11 @@ const NO_FUNCTION: u16 = 1305;
 const WRONG_ARGUMENTS: u16 = 1210;
 
 /// The end of a statement for the rows that a condition selects.
-pub(crate) fn only(condition: Option<&str>) -> String {
+pub(crate) fn where_clause(condition: Option<&str>) -> String {
     condition.map_or_else(String::new, |condition| format!(" WHERE ({condition})"))
 }
 
-/// From now on SELECT and DELETE also see rows that are due later, and SELECT those that somebody owns; or
-/// neither does.
+/// Sets whether SELECT and DELETE see rows that are due later, and SELECT also those that somebody owns.
 pub(crate) fn see_hidden(session: &mut Session, hidden: bool) -> Result<()> {
     session.execute(&format!("SET SESSION queue_show_owned = {}", u8::from(hidden)))?;
     Ok(())
@@ -29,7 +28,8 @@ pub(crate) fn see_hidden(session: &mut Session, hidden: bool) -> Result<()> {
 /// How many rows a SELECT would show.
 pub(crate) fn count(session: &mut Session, table: &TableName, condition: Option<&str>) -> Result<u64> {
     // COUNT(*) without WHERE also counts what the session does not see.
-    let counted = session.value(&format!("SELECT COALESCE(SUM(1), 0) FROM {table}{}", only(condition)));
+    let counted =
+        session.value(&format!("SELECT COALESCE(SUM(1), 0) FROM {table}{}", where_clause(condition)));
     let counted = counted.map_err(|error| match error {
         server::Error::Sql { message, .. } if condition.is_some() => usage(format!("--where: {message}")),
         other => other.into(),

@@ -118,15 +118,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
 }
 
-/// A queue at one look.
+/// A queue in one sample.
 struct Sample {
     line: Line,
-    /// How many rows came and went per second since the last look.
+    /// How many rows came and went per second since the last sample.
     rates: Option<(f64, f64)>,
     spans: Spans,
 }
 
-/// Looks at the queues of a server again and again.
+/// Samples the queues of a server.
 #[derive(Default)]
 struct Watch {
     /// Whether to ask for times too.

@@ -99,12 +99,12 @@ impl Tail<'_> {
         let peek = peek(&self.session, self.queue, self.next);
         let shown: Vec<String> = self.columns.iter().map(Column::show).collect();
         let select = format!("SELECT {peek}, {} FROM {} WHERE {peek}", shown.join(", "), self.queue);
-        // Without a row nothing tells how far the server has looked.
+        // If no row is returned, nothing says how far the server has searched.
         let (name, columns) = (self.name(), &self.columns);
         let (mut end, mut rows, mut printed) = (end, 0, Ok(()));
         let selected = self.session.for_each_row(&select, &mut |cells| {
             let mut row = cells.iter().map(|cell| cell.map(String::from_utf8_lossy));
-            end = row.next().flatten().and_then(|told| told.parse().ok()).unwrap_or(end);
+            end = row.next().flatten().and_then(|number| number.parse().ok()).unwrap_or(end);
             rows += 1;
             printed = show_row(&name, columns, &row.collect::<Vec<_>>(), report);
             if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -140,7 +140,7 @@ impl Tail<'_> {
         if report.is_json() {
             report.message(&json!({ "message_type": "unseen", "queue": self.name(), "rows": rows }))?;
         } else {
-            report.note(&format!("{} came and went unseen", count(rows, "row")));
+            report.note(&format!("{} were ended before they could be shown", count(rows, "row")));
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! `remora restore --tables`: some tables of a generation, or of any moment, as a dump. A private server is
-//! started on the generation where it is, so only what it touches is fetched.
+//! `remora restore --tables`: some tables of a generation, or of any point in time, as a dump. A private
+//! server is started on the generation where it is, so only what it touches is fetched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const WITHOUT_FOLDERS: &str = "--sql-mode=NO_DIR_IN_CREATE";
 /// The dump in the folder to work in.
 const DUMP: &str = "dump";
 
-/// What the private server is like, which is dumped, says nothing of the one that was backed up.
+/// Leaves out notes about the private server: they say nothing about the server that was backed up.
 struct WithoutNotes(Report);
 
 impl Progress for WithoutNotes {
@@ -62,7 +62,7 @@ impl Progress for WithoutNotes {
     }
 }
 
-/// A folder beside the target, for this target alone. What a run that was killed has left in it is removed.
+/// A folder beside the target, for this target alone. Leftovers of a killed run are removed.
 struct Work {
     folder: PathBuf,
     _alone: Box<dyn Guard>,
@@ -98,8 +98,12 @@ impl Drop for Work {
     }
 }
 
-/// Dumps the tables as they were in the generation, or at the moment of `goal`.
-pub(super) fn run(goal: Option<&RecoveryTarget>, arguments: &Arguments, report: &Report) -> Result<Exit> {
+/// Dumps the tables as they were in the generation, or at the recovery target.
+pub(super) fn run(
+    recovery_target: Option<&RecoveryTarget>,
+    arguments: &Arguments,
+    report: &Report,
+) -> Result<Exit> {
     let began = Instant::now();
     let (named, generation) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
     if let Some(to) = &arguments.to {
@@ -111,29 +115,31 @@ pub(super) fn run(goal: Option<&RecoveryTarget>, arguments: &Arguments, report: 
         }
     }
     let stop = commands::stop_flag(report)?;
-    let find = |goal| Recovery::find((&named, generation), goal, arguments.until.timeline, &report.shared());
-    let past = goal.map(find).transpose()?;
-    if let (Some(past), true) = (&past, arguments.until.plan) {
-        return until::plan(&named, past, report);
+    let find = |recovery_target| {
+        Recovery::find((&named, generation), recovery_target, arguments.until.timeline, &report.shared())
+    };
+    let recovery = recovery_target.map(find).transpose()?;
+    if let (Some(recovery), true) = (&recovery, arguments.until.plan) {
+        return until::plan(&named, recovery, report);
     }
     let target = arguments.target()?.path.as_path();
     let work = Work::new(&std::path::absolute(target)?)?;
     let name = named.name.clone();
     report.phase("opening the backup", None);
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
-    let generation = past.as_ref().map(|past| past.generation).or(generation);
+    let generation = recovery.as_ref().map(|recovery| recovery.generation).or(generation);
     let needs = Requirements::of(&named.repository, generation)?;
     let options = needs.options(&arguments.until.server_option)?;
     // What a replay alters outside of its data folder is moved there, which a mount can't do.
-    let is_lazy = past.is_none() || !needs.has_outside();
+    let is_lazy = recovery.is_none() || !needs.has_outside();
     let (generation, files) =
         instance::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, &report.shared())?;
-    let way = past.as_ref().map(|past| until::Told::new(&named, past));
-    let dumped = dump_from(arguments, (&files, past), (&work.folder, &needs, options), &stop, report);
+    let replay = recovery.as_ref().map(|recovery| until::ReplaySummary::new(&named, recovery));
+    let dumped = dump_from(arguments, (&files, recovery), (&work.folder, &needs, options), &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
-        // A server may go on after an error that it was given.
+        // A server may continue after a read error.
         Files::Lazy(lazy) if lazy.inodes.is_damaged() => {
             let text = format!("what the server needs of {name}@{generation} is damaged; no dump was made");
             return Err(dumped.err().map_or_else(
@@ -156,13 +162,13 @@ pub(super) fn run(goal: Option<&RecoveryTarget>, arguments: &Arguments, report: 
         let prepared = count(prepared, "transaction");
         report.warn(&format!("{prepared} in XA PREPARE: what they changed is not in the dump"));
     }
-    let told = Told { name, generation, target, fetched, seconds: began.elapsed().as_secs_f64() };
-    let way = way.zip(reached);
-    let reaches = way.as_ref().is_none_or(|(_, reached)| until::exit(&reached.found) == Exit::Done);
-    if let (Some((way, reached)), false) = (&way, report.is_json()) {
-        way.tell("is replayed", reached, report)?;
+    let shown = TablesSummary { name, generation, target, fetched, seconds: began.elapsed().as_secs_f64() };
+    let replay = replay.zip(reached);
+    let reaches = replay.as_ref().is_none_or(|(_, reached)| until::exit(&reached.found) == Exit::Done);
+    if let (Some((replay, reached)), false) = (&replay, report.is_json()) {
+        replay.tell("is replayed", reached, report)?;
     }
-    told.tell(&summary, way.map(|(way, reached)| way.json(&reached)), report)?;
+    shown.tell(&summary, replay.map(|(replay, reached)| replay.json(&reached)), report)?;
     Ok(if summary.omitted.is_empty() && prepared == 0 && reaches { Exit::Done } else { Exit::Partial })
 }
 
@@ -171,14 +177,14 @@ struct Dumped {
     summary: DumpSummary,
     /// How many transactions are in XA PREPARE.
     prepared: usize,
-    /// The way to the moment that was asked for.
+    /// The replay to the recovery target.
     reached: Option<Reached>,
 }
 
-/// Brings the files to the moment, starts a server on them, and dumps from it.
+/// Replays the log up to the recovery target, starts a server on the files, and dumps from it.
 fn dump_from(
     arguments: &Arguments,
-    (files, past): (&Files, Option<Recovery<'_>>),
+    (files, recovery): (&Files, Option<Recovery<'_>>),
     (work, needs, options): (&Path, &Requirements, Vec<String>),
     stop: &Arc<AtomicBool>,
     report: &Report,
@@ -197,8 +203,9 @@ fn dump_from(
     let data = instance::data(files, wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let go = |past: Recovery<'_>| past.replay((&data, work), (&selection, wanted), stop, &report.shared());
-    let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
+    let go =
+        |recovery: Recovery<'_>| recovery.replay((&data, work), (&selection, wanted), stop, &report.shared());
+    let reached = recovery.map(go).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data, needs.log())?;
     let options: Vec<String> =
         [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
@@ -232,8 +239,8 @@ fn dump_from(
     Ok(Dumped { summary, prepared, reached })
 }
 
-/// What is said in the end.
-struct Told<'a> {
+/// The summary.
+struct TablesSummary<'a> {
     name: String,
     generation: u64,
     target: &'a Path,
@@ -242,10 +249,10 @@ struct Told<'a> {
     seconds: f64,
 }
 
-impl Told<'_> {
-    /// `way` is the way to a moment as JSON.
-    fn tell(&self, summary: &DumpSummary, way: Option<Value>, report: &Report) -> Result<()> {
-        let Told { name, generation, target, fetched, seconds } = self;
+impl TablesSummary<'_> {
+    /// `replay`: the summary of the replay as JSON.
+    fn tell(&self, summary: &DumpSummary, replay: Option<Value>, report: &Report) -> Result<()> {
+        let TablesSummary { name, generation, target, fetched, seconds } = self;
         let tables = summary.manifest.tables.len();
         if report.is_json() {
             let mut message = json!({
@@ -254,8 +261,8 @@ impl Told<'_> {
                 "file_bytes": summary.file_bytes, "bytes_fetched": fetched, "omitted": summary.omitted,
                 "seconds": seconds,
             });
-            if let (Some(Value::Object(way)), Some(message)) = (way, message.as_object_mut()) {
-                for (key, value) in way {
+            if let (Some(Value::Object(replay)), Some(message)) = (replay, message.as_object_mut()) {
+                for (key, value) in replay {
                     message.entry(key).or_insert(value);
                 }
             }

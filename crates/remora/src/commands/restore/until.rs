@@ -1,4 +1,4 @@
-//! `remora restore --until`: a generation, and the archived log from there to any moment.
+//! `remora restore --until`: a generation, and the archived log from there to any point in time.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, lchown};
@@ -26,12 +26,13 @@ use crate::commands;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
-/// Over the options that only mean something with a moment.
-const HEADING: &str = "To a moment between or after backups, with the log that 'remora binlog' archived";
+/// The heading of the options for a recovery target.
+const HEADING: &str =
+    "To a point in time between or after backups, with the log that 'remora binlog' archived";
 
-/// To which moment.
+/// The options for a recovery target.
 #[derive(Debug, Args)]
-pub(super) struct Moment {
+pub(super) struct TargetOptions {
     /// Replay the archived log until a TIME, a GTID (or one of each domain, separated by commas),
     /// FILE:POSITION, or 'end'. Transactions that ended at TIME or before are in
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true, help_heading = HEADING,
@@ -65,17 +66,18 @@ pub(super) struct Moment {
     pub(super) server_option: Vec<String>,
 }
 
-impl Moment {
-    /// The moment, if one is given.
-    pub(super) fn goal(&self) -> Option<RecoveryTarget> {
+impl TargetOptions {
+    /// The recovery target, if one is given.
+    pub(super) fn recovery_target(&self) -> Option<RecoveryTarget> {
         let before = self.before.clone().map(RecoveryTarget::Before);
         let statement =
             || self.before_statement.as_deref().map(|it| RecoveryTarget::BeforeStatement(Wording::new(it)));
         self.until.clone().or(before).or_else(statement)
     }
 
-    /// Refuses what only makes sense with a moment. `server`: a server is started in any case.
-    pub(super) fn without_goal(&self, server: bool) -> Result<()> {
+    /// Refuses options that have a meaning only with a recovery target. `server`: a server is started in any
+    /// case.
+    pub(super) fn refuse_without_target(&self, server: bool) -> Result<()> {
         if self.timeline.is_some() || self.plan {
             return Err(usage("--timeline and --plan need --until, --before or --before-statement"));
         }
@@ -88,7 +90,7 @@ impl Moment {
     }
 }
 
-pub(super) fn run(goal: &RecoveryTarget, arguments: &super::Arguments, report: &Report) -> Result<Exit> {
+pub(super) fn run(target: &RecoveryTarget, arguments: &super::Arguments, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let own = &arguments.until;
     let (named, wanted) = repository::one(&arguments.from, arguments.key.read_full()?.as_ref())?;
@@ -109,38 +111,38 @@ pub(super) fn run(goal: &RecoveryTarget, arguments: &super::Arguments, report: &
         }
     }
     let stop = commands::stop_flag(report)?;
-    let past = Recovery::find((&named, wanted), goal, own.timeline, &report.shared())?;
+    let recovery = Recovery::find((&named, wanted), target, own.timeline, &report.shared())?;
     if own.plan {
-        return plan(&named, &past, report);
+        return plan(&named, &recovery, report);
     }
-    let mut told = Told::new(&named, &past);
-    let (reached, tables) = whole(&named, past, arguments, &stop, report)?;
+    let mut summary = ReplaySummary::new(&named, &recovery);
+    let (reached, tables) = whole(&named, recovery, arguments, &stop, report)?;
     report.end();
-    told.tables = Some(tables);
-    told.seconds = Some(began.elapsed().as_secs_f64());
-    told.tell("is restored", &reached, report)?;
+    summary.tables = Some(tables);
+    summary.seconds = Some(began.elapsed().as_secs_f64());
+    summary.tell("is restored", &reached, report)?;
     tell_prepared(&reached.found.way, report);
     Ok(exit(&reached.found))
 }
 
-/// How it ends: a time to which the archive may not reach is not all that was asked for.
+/// The exit code: if the archive may not reach the target time, the result is partial.
 pub(super) fn exit(found: &Found) -> Exit {
     if found.is_open { Exit::Partial } else { Exit::Done }
 }
 
 /// Says what would be done.
-pub(super) fn plan(named: &Named, past: &Recovery<'_>, report: &Report) -> Result<Exit> {
-    let reached = past.plan()?;
-    Told::new(named, past).tell("would be restored", reached, report)?;
+pub(super) fn plan(named: &Named, recovery: &Recovery<'_>, report: &Report) -> Result<Exit> {
+    let reached = recovery.plan()?;
+    ReplaySummary::new(named, recovery).tell("would be restored", reached, report)?;
     tell_prepared(&reached.found.way, report);
     Ok(exit(&reached.found))
 }
 
-/// Restores all data. They get their name when everything is proven. Returns the way, and how many tables
-/// there are.
+/// Restores all data. The folder gets its name when everything is proven. Returns the replay, and how many
+/// tables there are.
 fn whole(
     named: &Named,
-    past: Recovery<'_>,
+    recovery: Recovery<'_>,
     arguments: &super::Arguments,
     stop: &AtomicBool,
     report: &Report,
@@ -149,7 +151,7 @@ fn whole(
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let work = parent.unwrap_or(Path::new("."));
     let own = &arguments.until;
-    let needs = Requirements::of(&named.repository, Some(past.generation))?;
+    let needs = Requirements::of(&named.repository, Some(recovery.generation))?;
     let options = needs.options(&own.server_option)?;
     let wanted = Wanted {
         data_folder: None,
@@ -162,22 +164,22 @@ fn whole(
     let work = wanted.work_folder()?;
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let tree = work.path().join(instance::TREE);
-    let request = Request::new(Some(past.generation), jobs);
+    let request = Request::new(Some(recovery.generation), jobs);
     if named.is_tree(request)? {
         instance::files(named, work.path(), request, RunContext { stop, progress: report })?;
     } else {
-        instance::out_of_volume(named, past.generation, (work.path(), jobs), stop, &report.shared())?;
+        instance::out_of_volume(named, recovery.generation, (work.path(), jobs), stop, &report.shared())?;
     }
     let data = instance::data(&Files::Folder(tree.clone()), wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
     let replayed =
-        past.replay((&data, work.path()), (&Selection::default(), wanted), stop, &report.shared())?;
+        recovery.replay((&data, work.path()), (&Selection::default(), wanted), stop, &report.shared())?;
     finish(&tree, &data, target)?;
     Ok(replayed)
 }
 
-/// Gives the data to their owner, and their name to them.
+/// Gives the data to their owner, and the folder its name.
 fn finish(tree: &Path, data: &Path, target: &Path) -> Result<()> {
     let owner = fs::metadata(data.join("ibdata1"))?;
     if rustix::process::geteuid().is_root() {
@@ -190,7 +192,7 @@ fn finish(tree: &Path, data: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives what is in a folder to a user: the server made files as ours.
+/// Gives the files in a folder to a user: the private server made them as our user.
 fn own(folder: &Path, (uid, gid): (u32, u32)) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -205,8 +207,8 @@ fn own(folder: &Path, (uid, gid): (u32, u32)) -> Result<()> {
     Ok(())
 }
 
-/// What is said at the end, or as a plan.
-pub(super) struct Told {
+/// The summary of a replay, or of its plan.
+pub(super) struct ReplaySummary {
     name: String,
     generation: u64,
     timeline: String,
@@ -215,24 +217,24 @@ pub(super) struct Told {
     pub(super) seconds: Option<f64>,
 }
 
-impl Told {
-    pub(super) fn new(named: &Named, past: &Recovery<'_>) -> Told {
-        let (name, timeline) = (named.name.clone(), past.log.timeline.clone());
-        Told { name, generation: past.generation, timeline, tables: None, seconds: None }
+impl ReplaySummary {
+    pub(super) fn new(named: &Named, recovery: &Recovery<'_>) -> ReplaySummary {
+        let (name, timeline) = (named.name.clone(), recovery.log.timeline.clone());
+        ReplaySummary { name, generation: recovery.generation, timeline, tables: None, seconds: None }
     }
 
     /// The same as JSON.
     pub(super) fn json(&self, reached: &Reached) -> Value {
-        let Told { name, generation, timeline, .. } = self;
+        let ReplaySummary { name, generation, timeline, .. } = self;
         let Reached { start, found } = reached;
-        let (way, (file, offset)) = (&found.way, &start.own);
+        let (replay, (file, offset)) = (&found.way, &start.own);
         let mut message = json!({
             "message_type": "summary", "name": name, "generation": generation, "timeline": timeline,
-            "from_file": file, "from_offset": offset, "transactions": way.transactions,
-            "bytes_of_log": way.bytes, "gtid": last(way), "time": way.time.map(date_time::machine),
-            "next": way.next, "by_arrival_time": found.judged.count,
+            "from_file": file, "from_offset": offset, "transactions": replay.transactions,
+            "bytes_of_log": replay.bytes, "gtid": last(replay), "time": replay.time.map(date_time::machine),
+            "next": replay.next, "by_arrival_time": found.judged.count,
             "backup_timeline": start.timeline, "missing_transactions": start.lacks,
-            "prepared": way.prepared.keys().map(names::xa).collect::<Vec<_>>(),
+            "prepared": replay.prepared.keys().map(names::xa).collect::<Vec<_>>(),
         });
         if let Some(tables) = self.tables {
             message["tables"] = tables.into();
@@ -248,22 +250,22 @@ impl Told {
             report.message(&self.json(reached))?;
             return Ok(());
         }
-        let Told { name, generation, .. } = self;
+        let ReplaySummary { name, generation, .. } = self;
         let Reached { start, found } = reached;
         let (file, offset) = &start.own;
-        let (way, last) = (&found.way, last(&found.way));
-        let when = way.time.map(|time| format!(" ({})", date_time::shown(time))).unwrap_or_default();
+        let (replay, last) = (&found.way, last(&found.way));
+        let when = replay.time.map(|time| format!(" ({})", date_time::shown(time))).unwrap_or_default();
         let to = if last.is_empty() { String::new() } else { format!(" to {last}{when}") };
         let tables = self.tables.map(|number| format!("; {} checked", count(number as u64, "table")));
         let tables = tables.unwrap_or_default();
         let seconds = self.seconds.map(|seconds| format!(", {seconds:.1} s")).unwrap_or_default();
         report.note(&format!(
             "{name}@{generation} at {file}:{offset} {done}, with {} of log: {}{to}{tables}{seconds}",
-            report::size(way.bytes),
-            count(way.transactions, "transaction"),
+            report::size(replay.bytes),
+            count(replay.transactions, "transaction"),
         ));
         tell_other(start, &self.timeline, report);
-        match &way.next {
+        match &replay.next {
             Some(next) => report.note(&format!("next would be {next}")),
             None if found.is_open => report.warn(
                 "the archived log has nothing later than that time, and did not have everything up to it: what the server wrote \
@@ -278,13 +280,13 @@ impl Told {
                 "the text is in {others} too: see 'remora log --statement'; --before chooses one"
             ));
         }
-        if way.by_statement > 0 {
+        if replay.by_statement > 0 {
             report.note(&format!(
-                "{} as statements, as DDL always is: what a statement takes from elsewhere may differ",
-                if way.by_statement == 1 {
+                "{} as statements, as DDL always is: the result of a statement may differ",
+                if replay.by_statement == 1 {
                     "1 of them is logged".to_owned()
                 } else {
-                    format!("{} of them are logged", way.by_statement)
+                    format!("{} of them are logged", replay.by_statement)
                 }
             ));
         }
@@ -306,7 +308,7 @@ fn tell_other(
     ));
     if !lacks.is_empty() {
         report.warn(&format!(
-            "timeline {timeline} lacks transactions that timeline {backup_timeline} has behind {}:{}: {}. That server has not \
+            "timeline {timeline} lacks transactions that timeline {backup_timeline} has after {}:{}: {}. That server has not \
              logged them, so they are not replayed; '--timeline {backup_timeline}' replays timeline {backup_timeline} instead",
             own.0,
             own.1,
@@ -316,20 +318,20 @@ fn tell_other(
 }
 
 /// Says what the transactions in XA PREPARE need: because of their locks nobody can change their rows.
-fn tell_prepared(way: &ReplayPlan, report: &Report) {
-    if way.prepared.is_empty() {
+fn tell_prepared(replay: &ReplayPlan, report: &Report) {
+    if replay.prepared.is_empty() {
         return;
     }
-    let shown = way.prepared.iter().map(|(xa, gtid)| format!("{} ({gtid})", names::xa(xa)));
+    let shown = replay.prepared.iter().map(|(xa, gtid)| format!("{} ({gtid})", names::xa(xa)));
     let shown: Vec<String> = shown.collect();
     report.warn(&format!(
-        "in XA PREPARE at that moment, neither committed nor rolled back, and holding locks: {}. A server with these data shows them \
+        "in XA PREPARE at that point in time, neither committed nor rolled back, and holding locks: {}. A server with these data shows them \
          with XA RECOVER FORMAT='SQL'; XA COMMIT or XA ROLLBACK with its name ends each",
         shown.join("; ")
     ));
 }
 
 /// The last transaction of each domain.
-fn last(way: &ReplayPlan) -> String {
-    way.last.values().map(String::as_str).collect::<Vec<&str>>().join(",")
+fn last(replay: &ReplayPlan) -> String {
+    replay.last.values().map(String::as_str).collect::<Vec<&str>>().join(",")
 }

@@ -125,7 +125,7 @@ impl Output for List {
     }
 }
 
-/// Says of each pattern that fits no status variable that it fits none; everything else is shown by another.
+/// Warns of patterns that match no status variable. Shows nothing else.
 pub(crate) struct Patterns {
     above: Box<dyn Output>,
     patterns: Vec<String>,

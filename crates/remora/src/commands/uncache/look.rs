@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_does_not_hide_what_is_there() {
+    fn a_bar_shows_cached_pages_of_small_files() {
         assert_eq!(
             [mark(0, 9), mark(1, 900), mark(450, 900), mark(899, 900), mark(9, 9)],
             [' ', '.', '+', '+', '#']
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_explained() {
+    fn the_reason_for_cached_pages_is_shown() {
         let look = |there, dirty, only_there| Look { len: 9000, there, dirty, only_there };
         assert_eq!(why(&look(0, Some(0), false), false), None);
         let text = |look: Look, synced| why(&look, synced).unwrap();

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_what_stands_before_the_path() {
+    fn a_host_ends_at_the_path() {
         let host = |url: &str| String::from_utf8_lossy(host(url.as_bytes())).into_owned();
         assert_eq!(host("https://a.example:8080/b//c"), "a.example:8080");
         assert_eq!(host("http://a.example?q=/"), "a.example");

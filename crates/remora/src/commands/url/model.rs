@@ -131,7 +131,7 @@ fn add(arguments: &Add, report: &Report) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The key that the model would get, before checking whether that is allowed.
+/// The key that the model would get. Whether that is allowed is checked later.
 fn key(arguments: &Add, model: &Model, registry: &Registry) -> anyhow::Result<Key> {
     if let Some(functions) = arguments.instead_of {
         return Ok(Key::Zero(match functions {

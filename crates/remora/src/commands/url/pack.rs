@@ -43,19 +43,20 @@ enum Form {
 
 /// The direction of the conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Pack,
     Unpack,
 }
 
-pub(super) fn run(arguments: &Arguments, way: Way, report: &Report) -> anyhow::Result<Exit> {
+pub(super) fn run(arguments: &Arguments, direction: Direction, report: &Report) -> anyhow::Result<Exit> {
     if arguments.form == Form::Escaped && arguments.column.is_some() {
         return Err(failure::usage(
             "--as escaped is for lines; in a column packed values are hex, which reads the same in every dialect: \
              leave --as out",
         ));
     }
-    let mut worker = Worker { model: arguments.model.load()?, form: arguments.form, way, value: Vec::new() };
+    let mut worker =
+        Worker { model: arguments.model.load()?, form: arguments.form, direction, value: Vec::new() };
     let (_, mut input) = codec::decoder(Box::new(io::stdin())).context("standard input")?;
     let mut head = Vec::with_capacity(BLOCK);
     input.by_ref().take(BLOCK as u64).read_to_end(&mut head).context("standard input")?;
@@ -174,7 +175,7 @@ impl Stream {
 struct Worker {
     model: Model,
     form: Form,
-    way: Way,
+    direction: Direction,
     value: Vec<u8>,
 }
 
@@ -224,7 +225,7 @@ impl Worker {
     /// Converts `text` into `self.value`.
     fn convert(&mut self, text: &[u8], line: u64) -> anyhow::Result<()> {
         self.value.clear();
-        if self.way == Way::Pack {
+        if self.direction == Direction::Pack {
             if text.len() > STRING_MAX {
                 bail!("line {line}: a value of {} bytes; at most {STRING_MAX} are packed", text.len());
             }

@@ -106,7 +106,7 @@ struct Trainer {
 }
 
 /// Bytes that are drawn from a base for each byte of the user's own, the least share of the base's training
-/// data, and how often each own string counts in addition: these values packed lists of 1,000 URLs best (see
+/// data, and how often each own string counts in addition. These values packed lists of 1,000 URLs best (see
 /// docs/decisions/0304).
 const BASE_TIMES: u64 = 10;
 const BASE_SHARE_MIN: u64 = 10;

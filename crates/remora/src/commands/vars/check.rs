@@ -35,10 +35,10 @@ const EXAMPLES: &str = "EXAMPLES
 /// it does is reported. Paths, addresses, data, plugins and large buffers belong to another machine: they
 /// are not tried but listed. With binary:PATH the program reads the lines too, and says what it refuses.
 ///
-/// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden;
-/// with 4 when a line stops the server, means something else or does nothing; else with 3 when a line is for
-/// a plugin that is not here, or when the values could not be judged: MySQL does not tell what its options
-/// take.
+/// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden. Ends
+/// with 4 when a line stops the server, means something else or does nothing. Else it ends with 3 when a line
+/// is for a plugin that is not here, or when the values could not be judged, because MySQL does not tell
+/// which values its options take.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -102,8 +102,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     })
 }
 
-/// The plugins that the file loads and whose options nobody here knows. For the others the program is asked,
-/// and their options are added to the snapshot.
+/// Plugins that the file loads and whose options are unknown here. For the others the program is asked, and
+/// their options are added to the snapshot.
 fn unknown_plugins(
     arguments: &Arguments,
     snapshot: &mut Snapshot,

@@ -75,38 +75,39 @@ pub(crate) fn boot(
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
     let log = BinaryLog::find(&data, needs.log())?;
-    let mut found = Found { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
+    let mut result =
+        BootResult { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
     let frugal = instance::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
     let options: Vec<String> = frugal.chain(options).collect();
     match instance::start(&data, log.as_ref(), Wanted { options: &options, needs: &needs, ..wanted }) {
         Ok(server) => {
-            found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
-            found.look(&server, log.as_ref(), log_end, (stop, report))?;
+            result.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
+            result.look(&server, log.as_ref(), log_end, (stop, report))?;
         }
-        Err(error) => found.checked.damages = why_not(error)?,
+        Err(error) => result.checked.damages = why_not(error)?,
     }
     report.end();
     let is_damaged = matches!(&files, Files::Lazy(lazy) if lazy.inodes.is_damaged());
     drop(files);
     if is_damaged {
-        // That is told, and says nothing about the copy.
+        // That is reported already, and says nothing about the copy.
         return Err(failure::damage(format!(
             "what a server needs of {}@{generation} is damaged",
             named.name
         )));
     }
-    if let Some(said) = needs.not_decrypted(&found.checked.damages) {
+    if let Some(said) = needs.not_decrypted(&result.checked.damages) {
         bail!(
             "{}@{generation} is encrypted, and the server could not decrypt it: are these its keys? Whether it is sound is still unknown. {said}",
             named.name
         );
     }
-    // What is found counts, even if it can't be noted.
-    if let Err(error) = named.repository.note_boot(generation, found.checked.damages.is_empty()) {
+    // A defect counts, even if the repository can't be told of it.
+    if let Err(error) = named.repository.note_boot(generation, result.checked.damages.is_empty()) {
         report.warn(&format!("this could not be noted in the repository: {error}"));
     }
-    found.tell((&named.name, generation), began.elapsed().as_secs_f64(), report)?;
-    Ok(found.checked.damages.len())
+    result.tell((&named.name, generation), began.elapsed().as_secs_f64(), report)?;
+    Ok(result.checked.damages.len())
 }
 
 /// Where the redo log of a generation, or of the newest one, ends if it was copied while the server ran.
@@ -117,8 +118,8 @@ fn log_end(repository: &Repository, generation: Option<u64>) -> Result<Option<u6
     Ok(note.pointer("/log/to").and_then(Value::as_u64))
 }
 
-/// What is wrong if a server, by what it said, did not read its log up to `end`: it takes the first place
-/// that is not sound for the end.
+/// The problem, if by its messages a server did not read its redo log up to `end`: a server takes the first
+/// damaged place for the end.
 fn too_short(said: &str, end: u64) -> Option<String> {
     let at = said.lines().rev().find_map(|line| line.split_once("End of log at LSN=")).map(|(_, rest)| rest);
     let Some(at) = at else { return Some("the server did not say where its redo log ends".to_owned()) };
@@ -129,7 +130,7 @@ fn too_short(said: &str, end: u64) -> Option<String> {
 }
 
 /// What a server that was started on a generation has found.
-struct Found {
+struct BootResult {
     /// What was done to the generation before.
     how: &'static str,
     /// Counted from the first restored byte; none when the server did not start.
@@ -138,9 +139,9 @@ struct Found {
     checked: Checked,
 }
 
-impl Found {
+impl BootResult {
     fn tell(&self, (name, generation): (&str, u64), seconds: f64, report: &Report) -> Result<()> {
-        let Found { how, seconds_to_recovery: recovered_s, position, checked } = self;
+        let BootResult { how, seconds_to_recovery: recovered_s, position, checked } = self;
         let Checked { tables, damages, .. } = checked;
         for damage in damages {
             if report.is_json() {

@@ -1,5 +1,5 @@
 //! `remora verify --replay`: a generation and the archived log from there must be the next generation. What
-//! was changed without the log is in the next one only, and a recovery would lack it without a word.
+//! was changed without the log is in the next one only, and a recovery would silently lack it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::commands;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
-/// How a difference of the counter alone ends: what was rolled back counts too, and is in no log.
+/// The mark of a difference in a table's counter alone. Such a difference is no defect: inserts that were
+/// rolled back advance the counter, and are in no log.
 const COUNTER: &str = ": AUTO_INCREMENT is ";
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -100,7 +101,7 @@ struct Proof<'a> {
     report: &'a Report,
 }
 
-/// A server, with what it stands on. Dropped in this order.
+/// A server, and the files that it runs on. Dropped in this order.
 struct Served {
     server: Sandbox,
     _files: Files,
@@ -110,8 +111,9 @@ struct Served {
 impl Proof<'_> {
     fn compare(&self, before: &Generation, after: &Generation) -> Result<Difference> {
         let Some((file, at)) = repository::position(after) else { bail!("it has no position") };
-        let goal = RecoveryTarget::Position(file, at);
-        let past = Recovery::find((self.named, Some(before.number)), &goal, None, &self.report.shared())?;
+        let target = RecoveryTarget::Position(file, at);
+        let recovery =
+            Recovery::find((self.named, Some(before.number)), &target, None, &self.report.shared())?;
         let wanted = Wanted {
             data_folder: None,
             server: self.arguments.server.as_ref(),
@@ -126,7 +128,7 @@ impl Proof<'_> {
             RealDisk.create_folder(&folder)?;
             Ok(folder)
         };
-        let replayed = self.serve(before, Some(past), &folder("before")?, wanted)?;
+        let replayed = self.serve(before, Some(recovery), &folder("before")?, wanted)?;
         let real = self.serve(after, None, &folder("after")?, wanted)?;
         self.report.phase("comparing", None);
         let queues = instance::connect(&real.server)?.strings(
@@ -170,7 +172,7 @@ impl Proof<'_> {
     fn serve(
         &self,
         of: &Generation,
-        past: Option<Recovery<'_>>,
+        recovery: Option<Recovery<'_>>,
         work: &Path,
         wanted: Wanted<'_>,
     ) -> Result<Served> {
@@ -180,15 +182,15 @@ impl Proof<'_> {
         let options: Vec<String> = instance::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
         let wanted = Wanted { options: &options, needs: &needs, ..wanted };
         // As for restore --tables: what a replay alters outside of its data folder can't be in a mount.
-        let is_lazy = past.is_none() || !needs.has_outside();
+        let is_lazy = recovery.is_none() || !needs.has_outside();
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
         let (_, files) =
             instance::readable(self.named, Some(of.number), (work, jobs, is_lazy), stop, &report.shared())?;
         let data = instance::data(&files, wanted)?;
         report.phase("recovering", None);
         instance::refuse_outside(&data)?;
-        if let Some(past) = past {
-            past.replay((&data, work), (&Selection::default(), wanted), stop, &report.shared())?;
+        if let Some(recovery) = recovery {
+            recovery.replay((&data, work), (&Selection::default(), wanted), stop, &report.shared())?;
         }
         let log = BinaryLog::find(&data, needs.log())?;
         let server = instance::start(&data, log.as_ref(), wanted)?;

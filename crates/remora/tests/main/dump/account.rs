@@ -21,7 +21,7 @@ fn grants(session: &mut Session, name: &str) -> Vec<String> {
 
 /// An existing role or user keeps its rights, and gets no more.
 #[test]
-fn nobody_on_the_target_may_do_more_after_a_load() {
+fn a_load_gives_no_existing_account_more_rights() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let (mut source, mut target) = (pair.source(), pair.target());
@@ -112,7 +112,7 @@ fn an_account_that_sees_no_replicas_needs_no_locks() {
 /// All missing rights are reported at once and before the work, and what an account is not shown is not taken
 /// for absent.
 #[test]
-fn all_missing_rights_are_told_before_the_work() {
+fn all_missing_rights_are_reported_before_the_dump() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         run(
@@ -178,7 +178,7 @@ fn functions_of_libraries_are_named_together() {
 
 /// An object that differs on the target is reported before rows are loaded.
 #[test]
-fn another_database_of_that_name_is_refused_up_front() {
+fn a_different_database_of_that_name_is_refused_before_the_load() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         run(

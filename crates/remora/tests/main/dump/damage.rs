@@ -5,7 +5,7 @@ use sandbox::Product;
 use super::{Pair, seal};
 
 #[test]
-fn damage_is_found_before_it_is_kept() {
+fn damage_is_found_before_anything_is_loaded() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     source.execute("CREATE DATABASE d").unwrap();
@@ -79,7 +79,7 @@ fn damage_is_found_before_it_is_kept() {
 
 /// LOAD DATA LOCAL skips rows whose unique key exists already, and reports success.
 #[test]
-fn rows_that_the_server_drops_are_missed() {
+fn rows_that_the_server_drops_are_noticed() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     source.execute("CREATE DATABASE d").unwrap();

@@ -34,7 +34,7 @@ fn shown(session: &mut Session) -> BTreeMap<&'static str, Vec<Vec<Option<String>
 /// Defaults, literals with introducers, and programs of clients with other character sets have bytes that are
 /// not UTF-8, or mean something else in it.
 #[test]
-fn bytes_in_definitions_come_back() {
+fn bytes_in_definitions_are_restored() {
     let alone = Alone::new(&[]);
     let mut session = alone.session();
     let mut run = |statements: &[&[u8]]| {

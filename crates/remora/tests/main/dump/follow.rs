@@ -18,7 +18,7 @@ fn following(pair: &Pair, dump: &mut Running, arguments: &[&str]) -> Running {
 }
 
 #[test]
-fn a_load_follows_a_dump_and_goes_on_when_it_was_killed() {
+fn a_load_follows_a_dump_and_is_resumed_after_a_kill() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut gate = Gate::close(&pair);
@@ -49,7 +49,7 @@ fn a_load_follows_a_dump_and_goes_on_when_it_was_killed() {
 }
 
 #[test]
-fn a_part_of_a_dump_is_followed() {
+fn a_load_follows_a_part_of_a_dump() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut gate = Gate::close(&pair);
     for table in ["a", "m", "z"] {

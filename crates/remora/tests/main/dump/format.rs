@@ -9,7 +9,7 @@ use crate::support::{on_products, products, until};
 
 /// A dump from before the manifest had a hash, with a value that its text form changes.
 #[test]
-fn a_dump_of_the_first_format_is_loaded_with_a_word() {
+fn a_dump_of_the_first_format_is_loaded_with_a_note() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump_of_format_1");
     let dump = folder.to_str().unwrap();
@@ -85,7 +85,7 @@ fn many_small_tables_share_files() {
 
 /// Killed in the middle of shared files, a dump can be resumed, and so can a load.
 #[test]
-fn what_shares_files_goes_on_too() {
+fn a_dump_with_shared_files_is_resumed() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     many_tables(&pair, 600);
     let journal = || std::fs::read_to_string(pair.path("d.dump/journal.jsonl")).unwrap_or_default();
@@ -99,7 +99,7 @@ fn what_shares_files_goes_on_too() {
         .exits(0)
         .says(&["of 601 tables kept", "earlier state"]);
     let ended = pair.run(&["dump", "--check", "d.dump"]).exits(0);
-    assert!(!ended.err.contains("does not tell"), "{}", ended.err);
+    assert!(!ended.err.contains("does not list"), "{}", ended.err);
     let mut load = pair.spawn(&pair.to, "load", &["d.dump", "-j", "1"]);
     until("some are in", || load.has_ended() || pair.chunks().is_some_and(|count| count > 20));
     load.kill();
@@ -111,7 +111,7 @@ fn what_shares_files_goes_on_too() {
 }
 
 #[test]
-fn a_dump_is_told_and_checked_without_a_server() {
+fn a_dump_is_listed_and_checked_without_a_server() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     for sql in [

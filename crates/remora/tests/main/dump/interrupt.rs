@@ -36,7 +36,7 @@ fn settings(session: &mut Session) -> BTreeMap<Option<String>, Option<String>> {
 }
 
 #[test]
-fn a_killed_load_goes_on() {
+fn a_killed_load_is_resumed() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let before = (settings(&mut pair.source()), settings(&mut pair.target()));
@@ -55,7 +55,7 @@ fn a_killed_load_goes_on() {
 }
 
 #[test]
-fn a_load_goes_on_after_its_server_was_killed_or_restarted() {
+fn a_load_is_resumed_after_its_server_was_killed_or_restarted() {
     on_products(&of_today(products()), |product| {
         let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
         let dump = many_chunks(&pair);
@@ -79,7 +79,7 @@ fn a_load_goes_on_after_its_server_was_killed_or_restarted() {
 }
 
 #[test]
-fn a_load_that_loses_its_server_after_the_rows_says_how_it_goes_on() {
+fn a_load_that_loses_its_server_after_the_rows_says_how_to_resume() {
     on_products(&of_today(products()), |product| {
         let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
         let mut source = pair.source();
@@ -111,7 +111,7 @@ fn a_load_that_loses_its_server_after_the_rows_says_how_it_goes_on() {
 
 /// It is given only some of the tables at first.
 #[test]
-fn a_load_that_is_resumed_in_part_is_not_over() {
+fn a_load_that_is_resumed_in_part_stays_incomplete() {
     let pair = Pair::new(products()[0], products()[0], &[]);
     many_chunks(&pair);
     let mut source = pair.source();

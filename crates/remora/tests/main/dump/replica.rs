@@ -36,7 +36,7 @@ fn replicate(session: &mut Session, source: &Sandbox, server_id: u32, from: &str
 
 /// While rows come in from the source, the dump knows which transactions of the source it holds.
 #[test]
-fn the_dump_of_a_replica_begins_another_replica() {
+fn a_dump_of_a_replica_starts_another_replica() {
     let products: Vec<_> =
         of_today(products().into_iter().filter(|product| *product != Product::MySql56).collect());
     on_products(&products, |product| {

@@ -22,7 +22,7 @@ fn data_files(dump: &Path) -> Vec<PathBuf> {
 /// Wherever the dump is killed, the folder is no dump and holds no partial file. Then the dump is resumed and
 /// killed again, until it is complete.
 #[test]
-fn a_killed_dump_is_none_and_goes_on() {
+fn a_killed_dump_is_no_dump_and_is_resumed() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         many_chunks_of(&pair, "keys");
@@ -77,7 +77,7 @@ fn a_killed_dump_is_none_and_goes_on() {
 }
 
 #[test]
-fn what_is_kept_is_of_an_earlier_state_and_said_to_be() {
+fn a_resumed_dump_names_the_tables_of_an_earlier_snapshot() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &["--log-bin=log", "--server-id=1"]);
     let mut gate = Gate::close(&pair);
     for table in ["same", "altered", "gone"] {

@@ -1,4 +1,4 @@
-//! What was dumped comes back: every case on every server, across servers, in every form.
+//! A dump is loaded unchanged: every case on every server, across servers, in every format.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ fn a_table_called_like_its_database_crosses_between_servers() {
 
 /// Old row versions are loaded with their times, also by another client.
 #[test]
-fn rows_of_the_past_are_loaded_by_other_clients() {
+fn history_rows_are_loaded_by_other_clients() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         if !pair.is_mariadb() {
@@ -159,9 +159,12 @@ fn rows_of_the_past_are_loaded_by_other_clients() {
 
 /// Anything that another server does not understand is refused before anything is changed.
 #[test]
-fn what_another_server_does_not_understand_is_refused_up_front() {
+fn definitions_that_the_target_does_not_understand_are_refused_before_the_load() {
     if !products().contains(&Product::MySql56) {
-        skipped("what_another_server_does_not_understand_is_refused_up_front", "MySQL 5.6 is not here");
+        skipped(
+            "definitions_that_the_target_does_not_understand_are_refused_before_the_load",
+            "MySQL 5.6 is not here",
+        );
         return;
     }
     let pair = Pair::new(Product::MariaDb1011, Product::MySql56, &[]);
@@ -284,7 +287,7 @@ fn by_client(pair: &Pair, dump: &str) {
 }
 
 #[test]
-fn objects_lean_on_other_databases() {
+fn objects_that_depend_on_other_databases_are_loaded() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     for sql in [
@@ -320,7 +323,7 @@ fn objects_lean_on_other_databases() {
 }
 
 #[test]
-fn names_that_differ_in_case_only_are_refused_where_they_are_one() {
+fn names_that_differ_only_in_case_are_refused_by_a_server_without_case() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     for sql in ["CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "CREATE TABLE d.T (id INT)"] {

@@ -6,7 +6,7 @@ use super::{Pair, assert_equal};
 use crate::support::{Ended, of_today, on_products, products, remora};
 
 #[test]
-fn one_table_comes_with_what_is_its_own() {
+fn one_table_is_dumped_with_its_triggers() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     for sql in [
@@ -209,7 +209,7 @@ fn a_definer_that_may_not_be_named_is_refused_up_front() {
 }
 
 #[test]
-fn what_a_dump_left_out_is_no_difference() {
+fn tables_that_a_dump_left_out_are_no_difference() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     for sql in [
@@ -239,7 +239,7 @@ fn what_a_dump_left_out_is_no_difference() {
 
 /// The server's estimate of a small table is a page of 16 KiB.
 #[test]
-fn a_table_that_is_done_is_told_with_the_bytes_of_its_text() {
+fn a_finished_table_is_reported_with_the_bytes_of_its_text() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     for sql in
         ["CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1), (23)"]

@@ -7,7 +7,7 @@ use crate::support::{of_today, on_products, products, until};
 
 /// Every transaction adds the same rows to two tables, so any snapshot has the same number of rows in both.
 #[test]
-fn a_dump_amid_writers_is_one_state() {
+fn a_dump_beside_writers_is_one_state() {
     on_products(&of_today(products()), |product| {
         for options in [&["--log-bin=log", "--server-id=1"][..], &[]] {
             one_state(&Pair::new(product, product, options));
@@ -75,7 +75,7 @@ fn one_state(pair: &Pair) {
 }
 
 #[test]
-fn who_stands_in_the_way_is_named() {
+fn a_session_that_blocks_the_lock_is_named() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     source.execute("CREATE DATABASE d").unwrap();
@@ -100,7 +100,7 @@ fn who_stands_in_the_way_is_named() {
 
 /// Only statements are ended, and only when the user asks for it; idle sessions are not affected.
 #[test]
-fn what_stands_in_the_way_is_named_and_ended_only_on_demand() {
+fn a_statement_that_blocks_the_lock_is_named_and_killed_only_on_demand() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut source = pair.source();

@@ -1,4 +1,5 @@
-//! What a server can't read, rows without columns, and accounts whose grants fail: the rest goes on.
+//! What a server can't read, rows without columns, and accounts whose grants fail: the rest is dumped and
+//! loaded.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use super::Alone;
 /// Tables whose files are damaged or missing, and views in a circle, are all named; everything else is
 /// dumped.
 #[test]
-fn what_cannot_be_read_is_named_and_the_rest_is_dumped() {
+fn unreadable_tables_are_named_and_the_rest_is_dumped() {
     let alone = Alone::new(&["--myisam-recover-options=OFF", "--aria-recover-options=OFF"]);
     let mut session = alone.session();
     let mut run = |sql: &str| session.execute(sql).map(drop).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -107,10 +108,10 @@ fn rows_without_columns_are_counted_in_every_way() {
     alone.diff("a", &[]).exits(0);
 }
 
-/// Each grant stands alone; roles are there before the programs that they define; and a load that goes on
-/// makes its programs anew.
+/// Each grant is made by itself; roles are created before the programs that they define; and a resumed load
+/// creates its programs again.
 #[test]
-fn one_grant_that_fails_takes_no_other_along() {
+fn a_failed_grant_does_not_prevent_the_others() {
     let alone = Alone::new(&[]);
     alone.sql(&[
         "CREATE DATABASE d",

@@ -61,7 +61,7 @@ fn check_openmetrics(text: &str) {
 }
 
 #[test]
-fn the_metrics_endpoint_counts_a_known_load_exactly_and_tells_a_server_that_is_away() {
+fn the_metrics_endpoint_counts_a_known_load_and_reports_an_unreachable_server() {
     on_products(&of_today(products()), |product| {
         tell(product);
         let mut server = start(product, &[]);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_text_become_what_they_are() {
+    fn rows_of_text_become_typed_values() {
         let some = |cells: &[&'static str]| cells.iter().copied().map(Some).collect::<Vec<_>>();
         let expected = Queue { name: "app.jobs".into(), waiting: 1, owned: 2, written: 3, removed: 4 };
         assert_eq!(queue(&some(&["app.jobs", "1", "2", "3", "4"])), Some(expected));

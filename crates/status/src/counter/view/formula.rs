@@ -244,8 +244,8 @@ mod tests {
             |both: &[Sample; 2]| [queues, waiting, owned, published, removed].map(|it| made(it, &[], both));
         let mut both = samples(&[]);
         assert_eq!(of(&both), [None; 5]);
-        both[0].queues = vec![queue("a", 100), queue("opened anew", 50)];
-        both[1].queues = vec![queue("new", 1000), queue("a", 140), queue("opened anew", 10)];
+        both[0].queues = vec![queue("a", 100), queue("opened again", 50)];
+        both[1].queues = vec![queue("new", 1000), queue("a", 140), queue("opened again", 10)];
         assert_eq!(of(&both), [3.0, 15.0, 6.0, 20.0, 10.0].map(Some));
         both[1].at = both[0].at;
         assert_eq!(made(published, &[], &both), None);

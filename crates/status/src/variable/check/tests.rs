@@ -166,7 +166,7 @@ fn an_unknown_name_may_be_that_of_a_plugin() {
 }
 
 #[test]
-fn what_is_asked_for_may_be_written_in_other_ways() {
+fn equal_values_may_be_written_differently() {
     let snapshot = snapshot();
     let is = |name: &str, asked, runs| is_as_asked(&snapshot.variables[name], asked, runs);
     assert!(is("autocommit", "1", "ON") && !is("autocommit", "1", "OFF"));
@@ -308,7 +308,7 @@ fn some_options_add_up() {
 }
 
 #[test]
-fn groups_of_other_series_are_told_and_of_other_programs_not() {
+fn groups_of_other_series_are_reported_and_those_of_other_programs_are_not() {
     for group in [
         "mysqld",
         "Server",
@@ -354,7 +354,7 @@ fn groups_with_a_suffix_are_named() {
 }
 
 #[test]
-fn what_a_server_does_not_tell_is_not_judged() {
+fn values_without_known_bounds_are_not_judged() {
     let mut snapshot = snapshot();
     snapshot.has_options = false;
     let lines = [line(1, "mysqld", "upgrade", Some("FORCE")), line(2, "mysqld", "loose-upgrade", None)];
@@ -366,7 +366,7 @@ fn what_a_server_does_not_tell_is_not_judged() {
 /// Walks over every option of every series that ships: those whose variable is a switch and that take a name
 /// are known, and a word for a switch is no silent name of a file.
 #[test]
-fn an_option_that_takes_a_name_is_told_from_a_switch() {
+fn an_option_that_takes_a_name_is_no_switch() {
     for snapshot in super::super::shipped::all() {
         let series = snapshot.series();
         let verdict = |name: &str, value: &str| {

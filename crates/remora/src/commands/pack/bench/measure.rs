@@ -147,8 +147,8 @@ impl Place<'_> {
     }
 }
 
-/// The mean cost of a run, repeated until its processor time can be told; of memory the most. What the clock
-/// cuts off from one run it adds to the next.
+/// The mean time of a run and its peak memory. The run is repeated until the clock is precise enough: what
+/// the clock cuts off from one run it adds to the next.
 fn repeated(mut run: impl FnMut() -> Result<Cost>) -> Result<Cost> {
     let mut sum = run()?;
     let mut runs = 1;

@@ -30,9 +30,9 @@ pub(super) fn html(rows: &[Row], sample: &Sample, threads: usize) -> String {
         escaped(&sample.shown())
     );
     let text_bytes = sample.text.len() as u64;
-    for (way, title) in ["Compression", "Decompression"].into_iter().enumerate() {
+    for (direction, title) in ["Compression", "Decompression"].into_iter().enumerate() {
         write!(out, "<h2>{title}: processor time and size</h2>").ok();
-        plot(rows, way, text_bytes, &mut out);
+        plot(rows, direction, text_bytes, &mut out);
     }
     write!(
         out,
@@ -43,7 +43,8 @@ pub(super) fn html(rows: &[Row], sample: &Sample, threads: usize) -> String {
     .ok();
     for row in rows {
         let speed = |seconds: f64| number(as_f64(text_bytes) / 1e6 / seconds.max(0.001));
-        let all = |way: usize| row.all.as_ref().map_or("-".to_owned(), |all| speed(all[way].wall_s));
+        let all =
+            |direction: usize| row.all.as_ref().map_or("-".to_owned(), |all| speed(all[direction].wall_s));
         write!(
             out,
             "<tr><td>{}</td><td>{:.2}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td></tr>",
@@ -83,9 +84,9 @@ struct Point<'a> {
     row: &'a Row,
 }
 
-fn plot(rows: &[Row], way: usize, text_bytes: u64, out: &mut String) {
+fn plot(rows: &[Row], direction: usize, text_bytes: u64, out: &mut String) {
     // Time per gigabyte, as a logarithm, because it spans four orders of magnitude.
-    let time = |row: &Row| (row.one[way].cpu_s.max(0.001) * 1e9 / as_f64(text_bytes.max(1))).log10();
+    let time = |row: &Row| (row.one[direction].cpu_s.max(0.001) * 1e9 / as_f64(text_bytes.max(1))).log10();
     let (low, high) = edges(rows.iter().map(time), 0.1);
     let (least, most) = edges(rows.iter().map(|row| percent(row, text_bytes)), 1.0);
     let x = |value: f64| LEFT + between(value, low, high) * (WIDTH - LEFT - RIGHT);
@@ -97,7 +98,7 @@ fn plot(rows: &[Row], way: usize, text_bytes: u64, out: &mut String) {
     points.sort_by(|one, other| one.x.total_cmp(&other.x));
     let edge: Vec<String> = points
         .iter()
-        .filter(|point| point.row.frontier[way])
+        .filter(|point| point.row.frontier[direction])
         .map(|point| format!("{:.1},{:.1}", point.x, point.y))
         .collect();
     write!(out, "<polyline class=\"edge\" points=\"{}\"/>", edge.join(" ")).ok();

@@ -1,4 +1,4 @@
-//! The text for the measurement: all of the files, or pieces from all over them.
+//! The text for the measurement: all of the files, or samples from all over them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use disk::{Disk, RealDisk};
 
 use crate::report;
 
-/// Pieces taken from each file.
+/// Samples taken from each file.
 const PIECES: u64 = 16;
 /// The text is kept in memory: of longer texts only a sample is taken.
 const TEXT_BYTES_MAX: u64 = 4 << 30;
@@ -75,7 +75,7 @@ fn pieces(plain: &mut impl Read, len: u64, share: u64, text: &mut Vec<u8>) -> Re
         let mut bytes = Vec::new();
         plain.by_ref().take(piece).read_to_end(&mut bytes)?;
         std::io::copy(&mut plain.by_ref().take(step.saturating_sub(piece)), &mut std::io::sink())?;
-        // A line that is cut at a seam would be a line that the file does not contain.
+        // A cut line, joined to the next sample, would be a line that the file does not contain.
         let from =
             if number == 0 { 0 } else { bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
         let to = bytes.iter().rposition(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_it_is_offered_where_it_can_be_taken() {
+    fn the_message_offers_to_take_all_unless_the_text_is_too_long() {
         let shown = |all_bytes| Sample { text: vec![b'x'; 10], all_bytes }.shown();
         assert!(shown(10).contains("all of it") && shown(1 << 30).contains("--sample 0"));
         assert!(!shown(5 << 30).contains("--sample 0"), "{}", shown(5 << 30));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_scroll_below_their_head_and_trouble_is_told() {
+    fn queues_scroll_below_their_head_and_errors_are_shown() {
         let table = ["queue  waiting", "a 1", "b 2", "c 3"].map(str::to_owned).to_vec();
         let mut screen = Screen { server: "the server", table, trouble: None, above: 0 };
         let foot = "q ends it; up and down scroll";

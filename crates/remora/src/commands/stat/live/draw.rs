@@ -151,7 +151,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
 fn draw_boxes(frame: &mut Frame<'_>, area: Rect, screen: &Screen, columns: &[Column], across: usize) {
     let server = screen.server();
     let numbers = server.views.get(screen.view);
-    let pasts = server.views_past.get(screen.view);
+    let histories = server.view_histories.get(screen.view);
     let lines = Layout::vertical(vec![Constraint::Length(BOX_HEIGHT); usize::from(area.height / BOX_HEIGHT)])
         .split(area);
     let mut columns = columns.iter().enumerate();
@@ -159,8 +159,8 @@ fn draw_boxes(frame: &mut Frame<'_>, area: Rect, screen: &Screen, columns: &[Col
         let places = Layout::horizontal(vec![Constraint::Fill(1); across]).split(*line);
         for (place, (at, column)) in places.iter().zip(columns.by_ref()) {
             let number = numbers.and_then(|numbers| numbers.get(at).copied().flatten());
-            let past = pasts.and_then(|pasts| pasts.get(at));
-            draw_box(frame, *place, column, number, past);
+            let history = histories.and_then(|histories| histories.get(at));
+            draw_box(frame, *place, column, number, history);
         }
     }
 }
@@ -170,7 +170,7 @@ fn draw_box(
     area: Rect,
     column: &Column,
     number: Option<f64>,
-    past: Option<&VecDeque<f64>>,
+    history: Option<&VecDeque<f64>>,
 ) {
     let value = shaped(number, column.shape);
     let block = Block::new().borders(Borders::TOP).border_style(DIM).title(Line::from(vec![
@@ -180,8 +180,8 @@ fn draw_box(
     ]));
     let inner = Rect { width: block.inner(area).width.saturating_sub(1), ..block.inner(area) };
     frame.render_widget(block, area);
-    if let Some(past) = past {
-        let points = points(past, usize::from(inner.width));
+    if let Some(history) = history {
+        let points = points(history, usize::from(inner.width));
         // A percentage is drawn relative to the whole.
         let graph = Sparkline::default().style(Style::new().fg(Color::Cyan)).data(points);
         let graph = if column.shape == Shape::Share { graph.max(1_000_000) } else { graph };
@@ -195,17 +195,17 @@ fn draw_box(
     clippy::cast_sign_loss,
     reason = "it saturates, which a graph may"
 )]
-fn points(past: &VecDeque<f64>, count: usize) -> Vec<u64> {
-    let from = past.len().saturating_sub(count.min(HISTORY));
-    past.iter().skip(from).map(|number| (number.max(0.0) * 1e6) as u64).collect()
+fn points(history: &VecDeque<f64>, count: usize) -> Vec<u64> {
+    let from = history.len().saturating_sub(count.min(HISTORY));
+    history.iter().skip(from).map(|number| (number.max(0.0) * 1e6) as u64).collect()
 }
 
 /// A graph in one line of text.
-fn graph(past: Option<&VecDeque<f64>>) -> String {
+fn graph(history: Option<&VecDeque<f64>>) -> String {
     const BARS: [char; 8] =
         ['\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}'];
-    let Some(past) = past else { return String::new() };
-    let points = points(past, GRAPH);
+    let Some(history) = history else { return String::new() };
+    let points = points(history, GRAPH);
     let most = points.iter().copied().max().unwrap_or(0).max(1);
     let bar = |point: &u64| {
         let at = usize::try_from(u128::from(*point) * 7 / u128::from(most)).unwrap_or(7);
@@ -229,7 +229,7 @@ fn draw_counters(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
         Row::new([
             Cell::from(line.name.clone()),
             Cell::from(Line::from(rate).right_aligned()),
-            Cell::from(Span::styled(graph(server.past.get(&line.name)), Style::new().fg(Color::Cyan))),
+            Cell::from(Span::styled(graph(server.history.get(&line.name)), Style::new().fg(Color::Cyan))),
             Cell::from(Line::from(line.value.clone()).right_aligned()),
         ])
     });

@@ -63,14 +63,14 @@ pub(super) struct Server {
     /// Messages that wait for their turn.
     notes: VecDeque<String>,
     pub(super) is_away: bool,
-    /// What is wrong for as long as it is: replication that is stopped.
+    /// A state that is reported as long as it lasts: replication is stopped.
     pub(super) trouble: Vec<String>,
     pub(super) lines: Vec<Line>,
     /// The last rates of counters and values of gauges.
-    pub(super) past: BTreeMap<String, VecDeque<f64>>,
+    pub(super) history: BTreeMap<String, VecDeque<f64>>,
     /// For each view the last number of each column, and the numbers before.
     pub(super) views: Vec<Vec<Option<f64>>>,
-    pub(super) views_past: Vec<Vec<VecDeque<f64>>>,
+    pub(super) view_histories: Vec<Vec<VecDeque<f64>>>,
     pub(super) processes: Option<Vec<Process>>,
     pub(super) digests: Option<Vec<Digest>>,
     pub(super) seconds: f64,
@@ -231,11 +231,11 @@ impl Screen {
     }
 }
 
-fn push(past: &mut VecDeque<f64>, number: f64) {
-    if past.len() == HISTORY {
-        past.pop_front();
+fn push(history: &mut VecDeque<f64>, number: f64) {
+    if history.len() == HISTORY {
+        history.pop_front();
     }
-    past.push_back(number);
+    history.push_back(number);
 }
 
 impl Server {
@@ -256,9 +256,9 @@ impl Server {
                 _ => row.value.number().map(|value| value.as_f64()),
             };
             if let Some(number) = number {
-                match self.past.get_mut(&*row.name.text) {
-                    Some(past) => push(past, number),
-                    None => push(self.past.entry(row.name.text.to_string()).or_default(), number),
+                match self.history.get_mut(&*row.name.text) {
+                    Some(history) => push(history, number),
+                    None => push(self.history.entry(row.name.text.to_string()).or_default(), number),
                 }
             }
             lines.push(Line {
@@ -269,13 +269,13 @@ impl Server {
             });
         }
         let mut views = Vec::new();
-        self.views_past.resize_with(VIEWS.len(), Vec::new);
-        for (view, pasts) in VIEWS.iter().zip(&mut self.views_past) {
-            pasts.resize_with(view.columns.len(), VecDeque::new);
+        self.view_histories.resize_with(VIEWS.len(), Vec::new);
+        for (view, histories) in VIEWS.iter().zip(&mut self.view_histories) {
+            histories.resize_with(view.columns.len(), VecDeque::new);
             let numbers: Vec<Option<f64>> = view.columns.iter().map(|column| column.of(interval)).collect();
-            for (number, past) in numbers.iter().zip(pasts) {
+            for (number, history) in numbers.iter().zip(histories) {
                 // A missing number takes a place too, because time has passed.
-                push(past, number.unwrap_or(0.0));
+                push(history, number.unwrap_or(0.0));
             }
             views.push(numbers);
         }
