@@ -28,14 +28,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::condition::row_attributes::AttributeReader;
+use condition::{Collate, Condition, Schema};
+
 use crate::format::lease_record::Lease;
 use crate::format::origin::{Origin, Source};
 use crate::format::record::RowId;
 use crate::recovery::RecoveredQueue;
+use crate::row_attributes::AttributeReader;
 use crate::store::folder::Folder;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
-use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
+use crate::{Definition, Error, Sync};
 use batch::EndKind;
 use commit::fail;
 use copy_state::Successor;
@@ -317,7 +319,7 @@ impl Queue {
         &self,
         text: &str,
         collate: &Arc<dyn Collate>,
-    ) -> Result<Arc<Condition>, ConditionError> {
+    ) -> Result<Arc<Condition>, condition::Error> {
         {
             let mut state = self.lock();
             state.counters.compiles += 1;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use disk::Disk;
 
 use crate::Error;
-use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::{
     self, BATCH_HEADER, Incarnation, IndexLocation, Kind, SEGMENT_HEADER, SegmentId, SegmentName,
 };
@@ -23,6 +22,7 @@ use crate::format::transaction::Transactions;
 use crate::index::dedupe_window::DedupeWindow;
 use crate::index::scheduled::{ScheduledRows, postpone_all};
 use crate::index::{Index, NewRow, Segment};
+use crate::row_attributes::AttributeReader;
 use crate::store::file::SegmentFile;
 use crate::store::files::OpenFiles;
 use crate::store::folder::Folder;

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use condition::{Collate, Column, ColumnLayout, Kind, Schema};
 use queue::{
-    Backoff, Collate, Column, ColumnLayout, Dedupe, Definition, Error, Filter, Kind, Order, Queue,
-    READERS_MAX, RetainedFilter, RetryPolicy, RowId, Schema, Sync,
+    Backoff, Dedupe, Definition, Error, Order, Queue, READERS_MAX, RetainedFilter, RetryPolicy, RowId, Sync,
 };
 
 use crate::abi::{

@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use queue::{Collate, Filter, Queue, RowId, Target, WaitOptions, WaitOutcome};
+use condition::Collate;
+use queue::{Filter, Queue, RowId, Target, WaitOptions, WaitOutcome};
 
 use crate::abi::{
     RQ_CONDITION, RQ_GONE, RQ_INTERRUPTED, RQ_OK, RQ_TAKEN, RQ_TIMED_OUT, RqAlive, RqError, RqTarget, array,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use disk::Output;
 
 use crate::Error;
-use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::{
     self, BATCH_HEADER, Header, IndexLocation, Kind, SEGMENT_HEADER, SegmentId, SegmentName,
 };
@@ -18,6 +17,7 @@ use crate::index::{Index, NewRow, RowState, Segment};
 use crate::queue::Queue;
 use crate::queue::commit::{fail, fail_if_lost};
 use crate::queue::state::State;
+use crate::row_attributes::AttributeReader;
 use crate::store::file::{ByteRange, RowLocation, SegmentFile, unlink};
 use crate::store::folder::Folder;
 use crate::store::log::Log;

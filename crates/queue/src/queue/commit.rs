@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::{BATCH_HEADER, Header, IndexLocation, Kind};
 use crate::format::record::RowId;
 use crate::index::{NewRow, OrderKey};
@@ -16,6 +15,7 @@ use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
+use crate::row_attributes::AttributeReader;
 use crate::store::file::SegmentFile;
 use crate::store::log::Log;
 use crate::sync::{MutexGuard, pass};

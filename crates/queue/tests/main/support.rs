@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use condition::{Column, ColumnLayout, Kind, Schema};
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Column, ColumnLayout, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Queue,
-    RetryPolicy, RowId, Schema, Session, Status, Sync, Target, WaitOptions, Xid,
+    Cursor, Definition, Engine, Error, Filter, Options, Order, OwnerId, Queue, RetryPolicy, RowId, Session,
+    Status, Sync, Target, WaitOptions, Xid,
 };
 
 /// Where the queue of a test lives.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::{any, prop, proptest};
 
-use super::{Collate, Column, ColumnLayout, Condition, Kind, Pattern, Schema};
-use crate::Filter;
+use crate::{Collate, Column, ColumnLayout, Condition, Kind, Pattern, Schema};
 
 /// Collation 1 ignores case.
 struct Simple;
@@ -88,7 +87,7 @@ fn row(nulls: [u8; 2]) -> Vec<u8> {
     row
 }
 
-fn compile(text: &str) -> Result<Condition, super::ConditionError> {
+fn compile(text: &str) -> Result<Condition, crate::Error> {
     let collate: Arc<dyn Collate> = Arc::new(Simple);
     Condition::compile(text, &schema(), &collate)
 }
