@@ -44,7 +44,7 @@ use copy_state::Successor;
 use dedupe_state::DedupeState;
 use lease_table::LeaseTable;
 use owner::{OwnerId, Ownership};
-use reader::Reader;
+use readers::ReaderSet;
 use shared::Shared;
 use state::State;
 
@@ -138,8 +138,7 @@ impl Queue {
             state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
         }
         (state.scheduled, state.dedupe) = (recovered.scheduled, DedupeState::new(recovered.dedupe_window));
-        let reader = |ended| Reader { ended, ..Reader::default() };
-        state.readers = recovered.ended.into_iter().map(reader).collect();
+        state.readers = ReaderSet::new(recovered.ended);
         let state = Mutex::new(state);
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
@@ -275,6 +274,22 @@ impl Queue {
         self.write_deferred(state)
     }
 
+    /// Ends rows that a reader was given. They are durable as those of [`Queue::acknowledge`].
+    pub(crate) fn end_for_reader(&self, reader: usize, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
+        let mut state = self.lock_with_room()?;
+        if state.epoch != epoch {
+            return Ok(());
+        }
+        if self.definition.sync == Sync::Always {
+            state.next_batch.end_for_reader(reader, rows);
+            return self.commit(state);
+        }
+        state.next_batch.record_applied_reader_end(reader, rows);
+        let ended = self.apply_reader_end(&mut state, reader, rows);
+        ended.inspect_err(|error| fail(&mut state, error))?;
+        self.write_deferred(state)
+    }
+
     /// Removes the rows of a failed statement. If that can't be written now, it is written with the next
     /// batch.
     pub(crate) fn retract(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
@@ -323,13 +338,13 @@ impl Queue {
         {
             let mut state = self.lock();
             state.counters.compiles += 1;
-            if let Some(known) = state.conditions.compiled(text) {
+            if let Some(known) = state.readers.conditions(None).compiled(text) {
                 state.counters.compile_hits += 1;
                 return Ok(known);
             }
         }
         let condition = Arc::new(Condition::compile(text, &self.schema, collate)?);
-        self.lock().conditions.keep(&condition);
+        self.lock().readers.conditions(None).keep(&condition);
         Ok(condition)
     }
 

@@ -336,7 +336,7 @@ pub unsafe extern "C" fn rq_replay(
         let name = unsafe { reader.get() };
         let reader = match name {
             [] => None,
-            name => Some(queue.reader(&String::from_utf8_lossy(name))?),
+            name => Some(queue.definition().reader(&String::from_utf8_lossy(name))?),
         };
         let replayed = queue.replay_to(reader, &RetainedFilter { rows, within_ms: from_ms..=to_ms })?;
         // SAFETY: the caller's variable.

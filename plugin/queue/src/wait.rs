@@ -29,7 +29,7 @@ pub(crate) unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     let name = unsafe { target.reader.get() };
     let reader = match name {
         [] => None,
-        name => Some(queue.reader(&String::from_utf8_lossy(name))?),
+        name => Some(queue.definition().reader(&String::from_utf8_lossy(name))?),
     };
     if text.is_empty() {
         return Ok(Target { queue, filter: None, reader });

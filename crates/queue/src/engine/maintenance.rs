@@ -289,6 +289,6 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         failures: state.leases.failures(),
         dedupe_entries: state.dedupe.window.list(queue.shared.now_ms()),
         kept: state.index.retained.runs_and(&cut),
-        ended: state.readers.iter().map(|reader| reader.ended.clone()).collect(),
+        ended: state.readers.ended(),
     }
 }

@@ -16,8 +16,7 @@ use crate::queue::dedupe_state::DedupeState;
 use crate::queue::lease_table::LeaseTable;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::rate::Rate;
-use crate::queue::reader::Reader;
-use crate::queue::scan_progress::ConditionCache;
+use crate::queue::readers::ReaderSet;
 use crate::queue::waiter::WaitList;
 use crate::store::log::Log;
 use crate::{Counters, Error, Filter};
@@ -76,8 +75,8 @@ pub(crate) struct State {
     pub(crate) waiters: WaitList,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseTable,
-    /// Those who are each given every row, in the order of the definition.
-    pub(crate) readers: Vec<Reader>,
+    /// Those who are each given every row, and how far conditions have looked.
+    pub(crate) readers: ReaderSet,
     /// When rows came.
     pub(crate) arrivals: ArrivalTimes,
     /// Rows that are due later.
@@ -85,7 +84,6 @@ pub(crate) struct State {
     pub(crate) dedupe: DedupeState,
     /// What becomes of rows that have no tries left.
     pub(crate) dead_letters: DeadLetterState,
-    pub(crate) conditions: ConditionCache,
     /// Whether its files were used since the last look.
     pub(crate) used: bool,
     /// Whether somebody looks from time to time whether its files are used.
@@ -134,12 +132,11 @@ impl State {
             waiters: WaitList::default(),
             owners: BTreeMap::new(),
             leases: LeaseTable::default(),
-            readers: Vec::new(),
+            readers: ReaderSet::default(),
             arrivals: ArrivalTimes::from(next),
             scheduled: ScheduledRows::default(),
             dedupe: DedupeState::default(),
             dead_letters: DeadLetterState::default(),
-            conditions: ConditionCache::default(),
             used: false,
             watched: false,
             paused: 0,
@@ -197,6 +194,19 @@ impl State {
         self.pending.extend(origin);
     }
 
+    /// Gives rows to whoever was found to have a right to them: an owner, or with a reader, that reader.
+    pub(crate) fn assign(
+        &mut self,
+        reader: Option<usize>,
+        rows: &[RowId],
+        ownership: Ownership,
+    ) -> Result<(), Error> {
+        for (came_ms, times) in self.arrivals.times(rows) {
+            self.counters.waited.count(ownership.since_ms.saturating_sub(came_ms), times);
+        }
+        if self.readers.give(reader, rows, ownership) { Ok(()) } else { self.own(rows, ownership) }
+    }
+
     /// Gives rows to an owner who was found to have a right to them.
     pub(crate) fn own(&mut self, rows: &[RowId], ownership: Ownership) -> Result<(), Error> {
         self.index.take_all(rows)?;
@@ -229,7 +239,7 @@ impl State {
                 continue;
             }
             let order_key = self.index.order_key(*id)?;
-            self.revisit(order_key);
+            self.readers.revisit(order_key);
             back.push(*id);
         }
         Ok(back)
@@ -248,7 +258,7 @@ impl State {
         let arrived = self.index.make_due(id)?;
         if arrived {
             let order_key = self.index.order_key(id)?;
-            self.revisit(order_key);
+            self.readers.revisit(order_key);
         }
         Ok(arrived)
     }

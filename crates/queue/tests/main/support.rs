@@ -303,7 +303,7 @@ pub(crate) fn read_by(sync: Sync, readers: &[&str]) -> Definition {
 
 /// All rows, for this reader.
 pub(crate) fn for_reader(queue: &Arc<Queue>, name: &str) -> Target {
-    Target { reader: Some(queue.reader(name).unwrap()), ..all(queue) }
+    Target { reader: Some(queue.definition().reader(name).unwrap()), ..all(queue) }
 }
 
 /// Has a reader take so many rows. Returns them.
