@@ -30,7 +30,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use condition::{Collate, Condition, Schema};
 
-use crate::format::lease_record::Lease;
 use crate::format::origin::{Origin, Source};
 use crate::format::record::RowId;
 use crate::recovery::RecoveredQueue;
@@ -41,10 +40,7 @@ use crate::{Definition, Error, Sync};
 use batch::EndKind;
 use commit::fail;
 use copy_state::Successor;
-use dedupe_state::DedupeState;
-use lease_table::LeaseTable;
 use owner::{OwnerId, Ownership};
-use readers::ReaderSet;
 use shared::Shared;
 use state::State;
 
@@ -111,35 +107,11 @@ impl Queue {
     }
 
     fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: RecoveredQueue) -> Queue {
-        let RecoveredQueue {
-            folder,
-            definition,
-            incarnation,
-            index,
-            journal,
-            transactions,
-            prepared_rows,
-            ..
-        } = recovered;
-        let (leases, failures, attribute_reader) =
-            (recovered.leases, recovered.failures, recovered.attribute_reader);
-        let (next, active_next, log) = (recovered.next, recovered.active_next, recovered.log);
+        let RecoveredQueue { folder, definition, attribute_reader, state } = recovered;
         let number = shared.next_number();
         shared.note_opened(number, &me);
-        let live = AtomicU64::new(index.live());
-        let mut state = State::new(incarnation, (index, journal, transactions), (next, active_next), log);
-        for lease in leases.rows.iter().filter(|lease| Lease::blocks_delivery(lease)) {
-            state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
-        }
-        state.leases = LeaseTable::opened(leases, failures, shared.clock());
-        for (tx, rows) in prepared_rows {
-            let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
-            rows.iter().for_each(|id| state.leases.begin_to_end(*id));
-            state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
-        }
-        (state.scheduled, state.dedupe) = (recovered.scheduled, DedupeState::new(recovered.dedupe_window));
-        state.readers = ReaderSet::new(recovered.ended);
-        let state = Mutex::new(state);
+        let live = AtomicU64::new(state.index.live());
+        let state = Mutex::new(State::new(state, shared.clock()));
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));

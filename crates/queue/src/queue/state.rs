@@ -13,11 +13,12 @@ use crate::index::{Index, RowState};
 use crate::queue::batch::{BatchBuilder, runs};
 use crate::queue::copy_state::CopyState;
 use crate::queue::dedupe_state::DedupeState;
-use crate::queue::lease_table::LeaseTable;
+use crate::queue::lease_table::{Clock, LeaseTable};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::rate::Rate;
 use crate::queue::readers::ReaderSet;
 use crate::queue::waiter::WaitList;
+use crate::recovery::RecoveredState;
 use crate::store::log::Log;
 use crate::{Counters, Error, Filter};
 
@@ -101,21 +102,20 @@ pub(crate) struct State {
 
 impl State {
     /// The state of a queue that nobody uses yet.
-    pub(crate) fn new(
-        incarnation: Incarnation,
-        (index, journal, transactions): (Index, Journal, Transactions),
-        (next, active_next): (RowId, RowId),
-        log: Log,
-    ) -> State {
+    pub(crate) fn new(recovered: RecoveredState, clock: Clock) -> State {
+        let owners = owners_of(&recovered, clock.wall_ms);
+        let mut leases = LeaseTable::opened(recovered.leases, recovered.failures, clock);
+        let prepared = recovered.prepared_rows.iter().flat_map(|(_, rows)| rows);
+        prepared.for_each(|id| leases.begin_to_end(*id));
         State {
-            incarnation,
+            incarnation: recovered.incarnation,
             epoch: 0,
-            index,
-            next,
-            arrived: next,
-            active_next,
-            journal,
-            transactions,
+            index: recovered.index,
+            next: recovered.next,
+            arrived: recovered.next,
+            active_next: recovered.active_next,
+            journal: recovered.journal,
+            transactions: recovered.transactions,
             deciding: BTreeSet::new(),
             in_doubt: BTreeMap::new(),
             pending: Vec::new(),
@@ -125,17 +125,17 @@ impl State {
             closing: false,
             writing: false,
             maintaining: false,
-            log: Some(log),
+            log: Some(recovered.log),
             followers: 0,
             last_batch_was_shared: false,
             flush_scheduled: false,
             waiters: WaitList::default(),
-            owners: BTreeMap::new(),
-            leases: LeaseTable::default(),
-            readers: ReaderSet::default(),
-            arrivals: ArrivalTimes::from(next),
-            scheduled: ScheduledRows::default(),
-            dedupe: DedupeState::default(),
+            owners,
+            leases,
+            readers: ReaderSet::new(recovered.ended),
+            arrivals: ArrivalTimes::from(recovered.next),
+            scheduled: recovered.scheduled,
+            dedupe: DedupeState::new(recovered.dedupe_window),
             dead_letters: DeadLetterState::default(),
             used: false,
             watched: false,
@@ -283,4 +283,15 @@ impl State {
     pub(crate) fn is_waiting(&mut self, id: RowId) -> Result<bool, Error> {
         Ok(self.index.row_state(id)? == RowState::Waiting)
     }
+}
+
+/// Who owns rows after recovery: leases and prepared transactions.
+fn owners_of(recovered: &RecoveredState, since_ms: u64) -> BTreeMap<RowId, Ownership> {
+    let leased = recovered.leases.rows.iter().filter(|lease| lease.blocks_delivery());
+    let leased = leased.map(|lease| (lease.row, OwnerId::LEASE));
+    let prepared = recovered.prepared_rows.iter().flat_map(|(tx, rows)| {
+        let owner = OwnerId::transaction(*tx);
+        rows.iter().map(move |row| (*row, owner))
+    });
+    leased.chain(prepared).map(|(row, owner)| (row, Ownership { owner, since_ms })).collect()
 }
