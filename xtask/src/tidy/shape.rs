@@ -24,7 +24,7 @@ const SPREAD: [(&str, &str, usize); 5] = [
 const PARAMETERS_MAX: usize = 5;
 
 /// How many functions have more; it may only decrease.
-const LONGER: usize = 48;
+const LONGER: usize = 46;
 
 /// Checks every crate.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {

@@ -24,7 +24,8 @@ pub struct Target {
     pub queue: Arc<Queue>,
     /// Only rows that match, or all.
     pub filter: Option<Arc<dyn Filter>>,
-    /// The reader, by its number from [`Definition::reader`](crate::Definition::reader); none in a queue without readers.
+    /// The reader, by its number from [`Definition::reader`](crate::Definition::reader); none in a queue
+    /// without readers.
     pub reader: Option<usize>,
 }
 
