@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use condition::{Collate, Column, ColumnLayout, Condition, Kind, Pattern, Schema};
 use libfuzzer_sys::fuzz_target;
-use queue::{Collate, Column, ColumnLayout, Condition, Filter, Kind, Pattern, Schema};
 
 struct Bytes;
 

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use condition::{Column, ColumnLayout, Kind, Schema};
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
 use queue::{
-    Backoff, Column, ColumnLayout, Dedupe, Definition, Engine, Kind, Options, Order, OwnerId, Queue, RetryPolicy,
-    RowId, Schema, Session, Target, WaitOptions, Xid,
+    Backoff, Dedupe, Definition, Engine, Options, Order, OwnerId, Queue, RetryPolicy, RowId, Session, Target,
+    WaitOptions, Xid,
 };
 
 const FOLDER: &str = "/jobs";

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use crate::{audit, cargo, root, shown, target};
 
 /// Crates whose tests need no servers, threads or disks, so that a mutant takes seconds.
-const PURE: [&str; 9] =
-    ["binlog", "rows", "column", "innodb", "urlpack", "codec", "status", "block", "queue"];
+const PURE: [&str; 10] =
+    ["binlog", "rows", "column", "innodb", "urlpack", "codec", "status", "block", "condition", "queue"];
 
 /// The version whose report is read here.
 const VERSION: &str = "0.4.0";

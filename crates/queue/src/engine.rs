@@ -14,13 +14,13 @@ use std::thread::JoinHandle;
 
 use disk::Disk;
 
-use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::SegmentId;
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::record::RowId;
 use crate::queue::Queue;
 use crate::queue::shared::{Opener, Options, Shared};
 use crate::recovery::recover;
+use crate::row_attributes::AttributeReader;
 use crate::store::folder::Folder;
 use crate::store::log::Log;
 use crate::sync::{Condvar, Mutex, lock, wait};

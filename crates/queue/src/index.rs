@@ -16,10 +16,10 @@ mod segment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::condition::row_attributes::RowAttributes;
 use crate::format::batch::IndexLocation;
 use crate::format::record::RowId;
 use crate::format::segment_index::{DueTime, IndexedRow, SegmentIndex};
+use crate::row_attributes::RowAttributes;
 use crate::store::file::{ByteRange, RowLocation, SegmentFile};
 use crate::{Definition, Error};
 use message_groups::MessageGroups;

@@ -34,9 +34,11 @@ mod counters;
 mod error;
 mod sync;
 
+mod filter;
+
 mod format;
 
-mod condition;
+mod row_attributes;
 
 mod store;
 
@@ -52,9 +54,6 @@ mod engine;
 
 pub use disk::RealDisk;
 
-pub use condition::{
-    Collate, Column, ColumnLayout, Condition, ConditionError, Kind, Pattern, Schema, quote_json,
-};
 pub use consumer::cursor::Cursor;
 pub use consumer::leased_rows::LeasedRows;
 pub use consumer::session::{Interrupter, Session};
@@ -63,6 +62,7 @@ pub use consumer::wait::{Target, WaitOptions, WaitOutcome};
 pub use counters::{Counters, Status};
 pub use engine::{Engine, commit_multi_queue};
 pub use error::Error;
+pub use filter::Filter;
 pub use format::checkpoint::{Definition, Sync};
 pub use format::dedupe::Dedupe;
 pub use format::order::Order;
@@ -78,25 +78,3 @@ pub use queue::readers::ReaderStatus;
 pub use queue::retention::RetainedFilter;
 pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
-
-/// Selects the rows that a consumer wants. The answer for a row and its tries must not change: a row that
-/// did not match is not evaluated again until it returns to the queue.
-pub trait Filter: Send + std::marker::Sync {
-    /// Identifies the filter: two filters of a queue with the same text must select the same rows.
-    fn text(&self) -> &str;
-
-    /// Whether the consumer wants this row.
-    fn matches(&self, row: &[u8]) -> bool;
-
-    /// Whether the answer depends on the tries of the row.
-    fn asks_tries(&self) -> bool {
-        false
-    }
-
-    /// Whether the consumer wants this row, given the number of failed tries and the reason of the last
-    /// failure, which may be empty.
-    fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
-        let (_, _) = (failed, why);
-        self.matches(row)
-    }
-}

@@ -28,21 +28,19 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::condition::row_attributes::AttributeReader;
-use crate::format::lease_record::Lease;
+use condition::{Collate, Condition, Schema};
+
 use crate::format::origin::{Origin, Source};
 use crate::format::record::RowId;
 use crate::recovery::RecoveredQueue;
+use crate::row_attributes::AttributeReader;
 use crate::store::folder::Folder;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
-use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
+use crate::{Definition, Error, Sync};
 use batch::EndKind;
 use commit::fail;
 use copy_state::Successor;
-use dedupe_state::DedupeState;
-use lease_table::LeaseTable;
 use owner::{OwnerId, Ownership};
-use reader::Reader;
 use shared::Shared;
 use state::State;
 
@@ -109,36 +107,11 @@ impl Queue {
     }
 
     fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: RecoveredQueue) -> Queue {
-        let RecoveredQueue {
-            folder,
-            definition,
-            incarnation,
-            index,
-            journal,
-            transactions,
-            prepared_rows,
-            ..
-        } = recovered;
-        let (leases, failures, attribute_reader) =
-            (recovered.leases, recovered.failures, recovered.attribute_reader);
-        let (next, active_next, log) = (recovered.next, recovered.active_next, recovered.log);
+        let RecoveredQueue { folder, definition, attribute_reader, state } = recovered;
         let number = shared.next_number();
         shared.note_opened(number, &me);
-        let live = AtomicU64::new(index.live());
-        let mut state = State::new(incarnation, (index, journal, transactions), (next, active_next), log);
-        for lease in leases.rows.iter().filter(|lease| Lease::blocks_delivery(lease)) {
-            state.owners.insert(lease.row, Ownership { owner: OwnerId::LEASE, since_ms: shared.now_ms() });
-        }
-        state.leases = LeaseTable::opened(leases, failures, shared.clock());
-        for (tx, rows) in prepared_rows {
-            let ownership = Ownership { owner: OwnerId::transaction(tx), since_ms: shared.now_ms() };
-            rows.iter().for_each(|id| state.leases.begin_to_end(*id));
-            state.owners.extend(rows.into_iter().map(|id| (id, ownership)));
-        }
-        (state.scheduled, state.dedupe) = (recovered.scheduled, DedupeState::new(recovered.dedupe_window));
-        let reader = |ended| Reader { ended, ..Reader::default() };
-        state.readers = recovered.ended.into_iter().map(reader).collect();
-        let state = Mutex::new(state);
+        let live = AtomicU64::new(state.index.live());
+        let state = Mutex::new(State::new(state, shared.clock()));
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));
@@ -273,6 +246,22 @@ impl Queue {
         self.write_deferred(state)
     }
 
+    /// Ends rows that a reader was given. They are durable as those of [`Queue::acknowledge`].
+    pub(crate) fn end_for_reader(&self, reader: usize, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
+        let mut state = self.lock_with_room()?;
+        if state.epoch != epoch {
+            return Ok(());
+        }
+        if self.definition.sync == Sync::Always {
+            state.next_batch.end_for_reader(reader, rows);
+            return self.commit(state);
+        }
+        state.next_batch.record_applied_reader_end(reader, rows);
+        let ended = self.apply_reader_end(&mut state, reader, rows);
+        ended.inspect_err(|error| fail(&mut state, error))?;
+        self.write_deferred(state)
+    }
+
     /// Removes the rows of a failed statement. If that can't be written now, it is written with the next
     /// batch.
     pub(crate) fn retract(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
@@ -317,17 +306,17 @@ impl Queue {
         &self,
         text: &str,
         collate: &Arc<dyn Collate>,
-    ) -> Result<Arc<Condition>, ConditionError> {
+    ) -> Result<Arc<Condition>, condition::Error> {
         {
             let mut state = self.lock();
             state.counters.compiles += 1;
-            if let Some(known) = state.conditions.compiled(text) {
+            if let Some(known) = state.readers.conditions(None).compiled(text) {
                 state.counters.compile_hits += 1;
                 return Ok(known);
             }
         }
         let condition = Arc::new(Condition::compile(text, &self.schema, collate)?);
-        self.lock().conditions.keep(&condition);
+        self.lock().readers.conditions(None).keep(&condition);
         Ok(condition)
     }
 

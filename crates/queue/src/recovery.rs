@@ -1,6 +1,8 @@
 //! Opens a queue: reads the checkpoint, then what was written after it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod replay;
+
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +10,6 @@ use std::sync::Arc;
 use disk::Disk;
 
 use crate::Error;
-use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::{
     self, BATCH_HEADER, Incarnation, IndexLocation, Kind, SEGMENT_HEADER, SegmentId, SegmentName,
 };
@@ -16,118 +17,19 @@ use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::lease_record::{Lease, Leases, Phase};
 use crate::format::origin::Journal;
 use crate::format::readers::RowIdSet;
-use crate::format::record::{ROW_SUM, Record, RowId, decode};
+use crate::format::record::{RowId, decode};
 use crate::format::retry_policy::FailureInfo;
-use crate::format::segment_index::{DueTime, SegmentIndex};
+use crate::format::segment_index::SegmentIndex;
 use crate::format::transaction::Transactions;
 use crate::index::dedupe_window::DedupeWindow;
 use crate::index::scheduled::{ScheduledRows, postpone_all};
-use crate::index::{Index, NewRow, Segment};
+use crate::index::{Index, Segment};
+use crate::row_attributes::AttributeReader;
 use crate::store::file::SegmentFile;
 use crate::store::files::OpenFiles;
 use crate::store::folder::Folder;
 use crate::store::log::Log;
-
-/// What the replay builds.
-struct LogReplay {
-    index: Index,
-    journal: Journal,
-    transactions: Transactions,
-    leases: BTreeMap<RowId, Lease>,
-    failures: BTreeMap<RowId, FailureInfo>,
-    /// Rows that are due later.
-    dues: Vec<DueTime>,
-    dedupe_window: DedupeWindow,
-    /// The runs `(first, end)` of rows that the checkpoint says are kept, in order.
-    kept: Vec<(u64, u64)>,
-    /// For each reader: the rows that it has ended.
-    ended: Vec<RowIdSet>,
-    attribute_reader: Option<AttributeReader>,
-    now_ms: u64,
-    next: RowId,
-    /// The id that the next row had when the last segment began.
-    active_next: RowId,
-}
-
-impl LogReplay {
-    /// Whether the checkpoint says that a row is kept.
-    fn was_kept(&self, id: RowId) -> bool {
-        let after = self.kept.partition_point(|(first, _)| *first <= id.0);
-        self.kept.get(after.wrapping_sub(1)).is_some_and(|(_, end)| id.0 < *end)
-    }
-
-    /// Has rows wait again that were kept: for this reader, or for all. With a newer checkpoint they may wait
-    /// already, and what follows in the log leads to the same.
-    fn replay_rows(&mut self, reader: Option<usize>, first: RowId, count: u64) -> Result<(), Error> {
-        self.revive(first, count)?;
-        let end = first.0.saturating_add(count);
-        let Some(reader) = reader else {
-            self.forget_reading(first, count);
-            return Ok(());
-        };
-        let mut from = first;
-        while let Some(id) = self.index.next_live(from)?.filter(|id| id.0 < end) {
-            from = RowId(id.0 + 1);
-            self.ended_by_others(reader, id);
-        }
-        Ok(())
-    }
-
-    /// Notes that a reader has not ended rows any more that another one has not ended.
-    fn unread(&mut self, reader: usize, first: RowId, count: u64) -> Result<(), Error> {
-        let revived = self.revive(first, count)?;
-        revived.into_iter().for_each(|id| self.ended_by_others(reader, id));
-        let end = first.0.saturating_add(count);
-        self.ended.get_mut(reader).map(|ended| ended.remove(first.0, end));
-        Ok(())
-    }
-
-    /// Has rows wait that are kept. Returns them.
-    fn revive(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
-        let ids = first.0..first.0.saturating_add(count);
-        self.index.retained.cut(&ids, &(0..=u64::MAX), u64::MAX);
-        self.index.revive_run(first, count)
-    }
-
-    fn ended_by_others(&mut self, reader: usize, id: RowId) {
-        for (nth, ended) in self.ended.iter_mut().enumerate() {
-            if nth == reader {
-                ended.remove(id.0, id.0 + 1);
-            } else {
-                ended.add(id.0, id.0 + 1);
-            }
-        }
-    }
-
-    /// Notes that a reader has ended rows, and ends those that all have ended.
-    fn end_rows_for_reader(
-        &mut self,
-        reader: usize,
-        (first, count): (RowId, u64),
-        time_ms: u64,
-    ) -> Result<(), Error> {
-        let end = first.0.saturating_add(count);
-        // Not for a row that the checkpoint says is kept: it may be given again later.
-        let mut from = first;
-        while let Some(id) = self.index.next_live(from)?.filter(|id| id.0 < end) {
-            from = RowId(id.0 + 1);
-            self.ended.get_mut(reader).into_iter().for_each(|ended| ended.add(id.0, id.0 + 1));
-            if self.ended.iter().all(|ended| ended.end_of(id.0).is_some()) {
-                self.index.end(id, time_ms)?;
-                self.forget_reading(id, 1);
-            }
-        }
-        Ok(())
-    }
-
-    /// Forgets what readers did with rows that were ended without them.
-    fn forget_reading(&mut self, first: RowId, count: u64) {
-        let end = first.0.saturating_add(count);
-        for ended in &mut self.ended {
-            ended.remove(first.0, end);
-        }
-    }
-}
+use replay::{LogReplay, ReplayedBatch};
 
 /// A segment after its replay.
 struct ReplayedSegment {
@@ -141,6 +43,12 @@ struct ReplayedSegment {
 pub(crate) struct RecoveredQueue {
     pub(crate) folder: Arc<Folder>,
     pub(crate) definition: Definition,
+    pub(crate) attribute_reader: Option<AttributeReader>,
+    pub(crate) state: RecoveredState,
+}
+
+/// What changes in a queue, as it was found on disk.
+pub(crate) struct RecoveredState {
     pub(crate) incarnation: Incarnation,
     pub(crate) index: Index,
     pub(crate) journal: Journal,
@@ -151,7 +59,6 @@ pub(crate) struct RecoveredQueue {
     pub(crate) leases: Leases,
     /// What is known of rows besides.
     pub(crate) failures: Vec<(RowId, FailureInfo)>,
-    pub(crate) attribute_reader: Option<AttributeReader>,
     pub(crate) scheduled: ScheduledRows,
     pub(crate) dedupe_window: DedupeWindow,
     /// For each reader: the rows that it has ended, and another one has not.
@@ -175,23 +82,7 @@ pub(crate) fn recover(
     let checkpoint = Checkpoint::read(&**disk, path)?;
     let folder = Folder::new(disk.clone(), files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
-    let mut replay = LogReplay {
-        index: Index::new(&checkpoint.definition),
-        journal: checkpoint.journal.clone(),
-        transactions: checkpoint.transactions.clone(),
-        leases: checkpoint.leases.rows.iter().map(|lease| (lease.row, *lease)).collect(),
-        failures: checkpoint.failures.iter().cloned().collect(),
-        attribute_reader: AttributeReader::of(&checkpoint.definition)?,
-        dues: Vec::new(),
-        dedupe_window: DedupeWindow::new(checkpoint.definition.dedupe.map_or(0, |dedupe| dedupe.for_ms)),
-        kept: checkpoint.kept.iter().map(|run| (run.first, run.end())).collect(),
-        ended: checkpoint.ended.clone(),
-        now_ms,
-        next: checkpoint.next,
-        active_next: checkpoint.next,
-    };
-    replay.kept.sort_unstable();
-    replay.dedupe_window.adopt(&checkpoint.dedupe_entries);
+    let mut replay = LogReplay::new(&checkpoint, now_ms)?;
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
@@ -203,26 +94,25 @@ pub(crate) fn recover(
     // Nobody waits yet.
     replay.index.take_ready();
     let ended = only_live(&mut replay.index, std::mem::take(&mut replay.ended))?;
-    let LogReplay {
-        index, journal, transactions, attribute_reader, dedupe_window, next, active_next, ..
-    } = replay;
     Ok(RecoveredQueue {
         folder,
         definition,
-        incarnation,
-        index,
-        journal,
-        transactions,
-        prepared_rows,
-        leases,
-        failures,
-        attribute_reader,
-        scheduled,
-        dedupe_window,
-        ended,
-        next,
-        active_next,
-        log,
+        attribute_reader: replay.attribute_reader,
+        state: RecoveredState {
+            incarnation,
+            index: replay.index,
+            journal: replay.journal,
+            transactions: replay.transactions,
+            prepared_rows,
+            leases,
+            failures,
+            scheduled,
+            dedupe_window: replay.dedupe_window,
+            ended,
+            next: replay.next,
+            active_next: replay.active_next,
+            log,
+        },
     })
 }
 
@@ -417,8 +307,9 @@ fn replay_segment(
                 let records = decode(body, header.first, file.id().features)
                     .map_err(|(what, inside)| file.corrupt(what, (at + BATCH_HEADER + inside) as u64))?;
                 let body_at = (at + BATCH_HEADER) as u64;
+                let batch = ReplayedBatch { file: &file, body, body_at, time_ms: header.time_ms };
                 for record in records {
-                    apply(&file, record, (body, body_at), header.time_ms, replay)?;
+                    replay.apply(&batch, record)?;
                 }
                 at += BATCH_HEADER + body.len();
             }
@@ -443,65 +334,4 @@ fn replay_segment(
         return Err(file.corrupt("a batch with a wrong checksum", at as u64));
     }
     Ok(ReplayedSegment { file, end: at as u64, sealed })
-}
-
-fn apply(
-    file: &Arc<SegmentFile>,
-    record: Record,
-    (body, body_at): (&[u8], u64),
-    time_ms: u64,
-    replay: &mut LogReplay,
-) -> Result<(), Error> {
-    match record {
-        Record::Row { id, at, len, time_ms: moved, origin } => {
-            let offset = body_at + at as u64;
-            if id < replay.next {
-                return Err(file.corrupt("a row id that was used before", offset));
-            }
-            let time_ms = moved.unwrap_or(time_ms);
-            let row = body.get(at + ROW_SUM..at + len).unwrap_or_default();
-            let attributes = AttributeReader::read(replay.attribute_reader.as_ref(), replay.now_ms, row);
-            replay.index.push(file, &NewRow { id, offset, len, time_ms, attributes })?;
-            if replay.was_kept(id) {
-                replay.index.set_kept(id)?;
-            }
-            let due_ms = attributes.due_ms;
-            replay.dues.extend((due_ms > 0).then_some(DueTime { id, due_ms }));
-            replay.next = RowId(id.0 + 1);
-            origin.iter().for_each(|origin| replay.journal.add(origin));
-        }
-        Record::Acknowledge { first, count } => {
-            replay.index.end_run(first, count, time_ms)?;
-            replay.forget_reading(first, count);
-        }
-        Record::ReaderEnd { reader, first, count } => {
-            replay.end_rows_for_reader(reader, (first, count), time_ms)?
-        }
-        Record::Discard { first, count } => replay.index.remove_run(first, count)?,
-        Record::Replay { reader, first, count } => replay.replay_rows(reader, first, count)?,
-        Record::ReaderReopen { reader, first, count } => replay.unread(reader, first, count)?,
-        Record::Prepare { tx, prepared } => {
-            replay.transactions.note(tx);
-            replay.transactions.open.insert(tx, prepared);
-        }
-        Record::Lease(lease) => {
-            replay.leases.insert(lease.row, lease);
-        }
-        Record::Failure { row, failure } => {
-            replay.failures.insert(row, failure);
-        }
-        Record::Key(recent) => replay.dedupe_window.set(recent),
-        // The checkpoint may be newer than this record, and no longer have the transaction.
-        Record::Decide { tx, commit } => {
-            replay.transactions.note(tx);
-            let Some(prepared) = replay.transactions.open.remove(&tx) else { return Ok(()) };
-            if !commit {
-                return replay.index.remove_run(RowId(prepared.rows.0), prepared.rows.1);
-            }
-            for (first, count) in prepared.ended {
-                replay.index.end_run(RowId(first), count, time_ms)?;
-            }
-        }
-    }
-    Ok(())
 }

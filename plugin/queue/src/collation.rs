@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use queue::{Collate, Pattern};
+use condition::{Collate, Pattern};
 
 use crate::abi::{RqServer, RqSlice};
 

@@ -177,11 +177,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use condition::{Column, ColumnLayout, Kind, Schema};
     use disk::faults::FaultDisk;
-    use queue::{
-        Column, ColumnLayout, Dedupe, Definition, Engine, Kind, Options, OwnerId, Queue, RealDisk, Schema,
-        Session, Xid,
-    };
+    use queue::{Dedupe, Definition, Engine, Options, OwnerId, Queue, RealDisk, Session, Xid};
 
     use super::{Commit, failed, rq_request_checkpoint, rq_sync_commits};
     use crate::abi::{RQ_DISK, RQ_FAILED, RQ_OK};

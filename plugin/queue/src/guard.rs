@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use queue::{ConditionError, Error, Queue};
+use queue::{Error, Queue};
 
 use crate::abi::{
     RQ_CONDITION, RQ_CORRUPT, RQ_DISK, RQ_DROPPED, RQ_EXISTS, RQ_FAILED, RQ_MISSING, RQ_PANIC, RQ_TOO_LARGE,
@@ -13,7 +13,7 @@ use crate::abi::{
 /// Why a call failed.
 pub(crate) enum Fault {
     Queue(Error),
-    Condition(ConditionError),
+    Condition(condition::Error),
     Other(c_int, String),
 }
 
@@ -23,8 +23,8 @@ impl From<Error> for Fault {
     }
 }
 
-impl From<ConditionError> for Fault {
-    fn from(error: ConditionError) -> Fault {
+impl From<condition::Error> for Fault {
+    fn from(error: condition::Error) -> Fault {
         Fault::Condition(error)
     }
 }

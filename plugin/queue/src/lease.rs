@@ -113,7 +113,7 @@ pub unsafe extern "C" fn rq_leased_json(
         let mut cursor = leased.cursor();
         let schema = leased.queue().schema();
         let mut before = String::from("{\"token\":");
-        queue::quote_json(&format!("{table}:"), &mut before);
+        condition::quote_json(&format!("{table}:"), &mut before);
         // The token follows; it needs no quoting.
         before.pop();
         out.clear();
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn rq_leased_json(
             }
             if with_why != 0 && !cursor.delivery_info().why.is_empty() {
                 out.push_str(",\"why\":");
-                queue::quote_json(&cursor.delivery_info().why, out);
+                condition::quote_json(&cursor.delivery_info().why, out);
             }
             out.push('}');
         }

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use condition::{Collate, Column, ColumnLayout, Kind, Schema};
 use queue::{
-    Backoff, Collate, Column, ColumnLayout, Dedupe, Definition, Error, Filter, Kind, Order, Queue,
-    READERS_MAX, RetainedFilter, RetryPolicy, RowId, Schema, Sync,
+    Backoff, Dedupe, Definition, Error, Order, Queue, READERS_MAX, RetainedFilter, RetryPolicy, RowId, Sync,
 };
 
 use crate::abi::{
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn rq_replay(
         let name = unsafe { reader.get() };
         let reader = match name {
             [] => None,
-            name => Some(queue.reader(&String::from_utf8_lossy(name))?),
+            name => Some(queue.definition().reader(&String::from_utf8_lossy(name))?),
         };
         let replayed = queue.replay_to(reader, &RetainedFilter { rows, within_ms: from_ms..=to_ms })?;
         // SAFETY: the caller's variable.

@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use queue::{Collate, Filter, Queue, RowId, Target, WaitOptions, WaitOutcome};
+use condition::Collate;
+use queue::{Filter, Queue, RowId, Target, WaitOptions, WaitOutcome};
 
 use crate::abi::{
     RQ_CONDITION, RQ_GONE, RQ_INTERRUPTED, RQ_OK, RQ_TAKEN, RQ_TIMED_OUT, RqAlive, RqError, RqTarget, array,
@@ -28,7 +29,7 @@ pub(crate) unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     let name = unsafe { target.reader.get() };
     let reader = match name {
         [] => None,
-        name => Some(queue.reader(&String::from_utf8_lossy(name))?),
+        name => Some(queue.definition().reader(&String::from_utf8_lossy(name))?),
     };
     if text.is_empty() {
         return Ok(Target { queue, filter: None, reader });

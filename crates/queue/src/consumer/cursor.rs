@@ -218,8 +218,7 @@ fn note_copied(state: &mut State, id: RowId) -> Result<(), Error> {
     let leases = &state.leases;
     let is_known = leases.get(id).is_some() || leases.failure(id).is_some();
     let is_owned = is_known || state.owners.contains_key(&id);
-    let ended = state.readers.iter().map(|reader| u64::from(reader.ended.end_of(id.0).is_some()));
-    let readers = ended.enumerate().fold(0, |bits, (nth, ended)| bits | ended << nth);
+    let readers = state.readers.bits_ended(id);
     state.copy_state.iter_mut().for_each(|copy_state| match ended_s {
         Some(ended_s) => copy_state.note_kept(ended_s),
         None => copy_state.note(id, is_owned, readers),

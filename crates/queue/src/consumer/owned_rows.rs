@@ -58,7 +58,7 @@ impl OwnedRows {
         let reader = self.reader;
         self.give_back_with(|queue, state, rows| {
             let back = match reader {
-                Some(reader) => state.take_from_reader(reader, rows, owner)?,
+                Some(reader) => state.readers.take_back(reader, rows, owner, &mut state.index)?,
                 None => queue.give_back(state, rows, owner, false)?,
             };
             note(&mut state.counters, back.len() as u64);
@@ -71,7 +71,7 @@ impl OwnedRows {
         let reader = self.reader;
         self.give_back_with(|queue, state, rows| {
             let back = match reader {
-                Some(reader) => state.take_from_reader(reader, rows, owner)?,
+                Some(reader) => state.readers.take_back(reader, rows, owner, &mut state.index)?,
                 None => queue.give_back(state, rows, owner, true)?,
             };
             state.counters.restored_by_close += back.len() as u64;

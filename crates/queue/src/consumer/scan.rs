@@ -45,8 +45,11 @@ fn scan_all(state: &mut State, reader: Option<usize>, rows_max: usize) -> Result
 fn first_in_order(state: &mut State, reader: Option<usize>, rows_max: usize) -> Result<Vec<RowId>, Error> {
     let mut rows = Vec::new();
     let mut from = OrderKey::FIRST;
-    while let Some(order_key) = if rows.len() < rows_max { state.next_in_order(reader, from)? } else { None }
-    {
+    while let Some(order_key) = if rows.len() < rows_max {
+        state.readers.next_in_order(reader, &mut state.index, from)?
+    } else {
+        None
+    } {
         rows.push(order_key.id);
         from = order_key.after();
     }
@@ -60,7 +63,7 @@ fn scan_filtered(
     budget: &mut usize,
 ) -> Result<ScanResult, Error> {
     let mut rows = Vec::new();
-    while let Some(order_key) = state.conditions(reader).progress(filter).revisit.first().copied() {
+    while let Some(order_key) = state.readers.conditions(reader).progress(filter).revisit.first().copied() {
         if rows.len() >= rows_max {
             return Ok(ScanResult::Rows(rows));
         }
@@ -70,12 +73,12 @@ fn scan_filtered(
             Err(error) if rows.is_empty() => return Err(error),
             Err(_) => return Ok(ScanResult::Rows(rows)),
         }
-        state.conditions(reader).progress(filter).revisit.remove(&order_key);
+        state.readers.conditions(reader).progress(filter).revisit.remove(&order_key);
     }
-    let mut from = state.conditions(reader).progress(filter).next;
+    let mut from = state.readers.conditions(reader).progress(filter).next;
     let mut more = false;
     while rows.len() < rows_max {
-        let Some(order_key) = state.next_in_order(reader, from)? else { break };
+        let Some(order_key) = state.readers.next_in_order(reader, &mut state.index, from)? else { break };
         if *budget == 0 {
             more = true;
             break;
@@ -87,13 +90,13 @@ fn scan_filtered(
             // The rows that were found are returned first; the next taker gets the error.
             Err(_) if !rows.is_empty() => break,
             Err(error) => {
-                state.conditions(reader).progress(filter).next = order_key;
+                state.readers.conditions(reader).progress(filter).next = order_key;
                 return Err(error);
             }
         }
         from = order_key.after();
     }
-    state.conditions(reader).progress(filter).next = from;
+    state.readers.conditions(reader).progress(filter).next = from;
     Ok(match (rows.is_empty(), more) {
         (false, _) => ScanResult::Rows(rows),
         (true, true) => ScanResult::More,
@@ -103,7 +106,7 @@ fn scan_filtered(
 
 /// Whether a row may be given and matches.
 fn look(state: &mut State, (filter, reader): (&dyn Filter, Option<usize>), id: RowId) -> Result<bool, Error> {
-    if !state.is_available(reader, id)? {
+    if !state.readers.is_available(reader, &mut state.index, id)? {
         return Ok(false);
     }
     state.counters.evaluations += 1;

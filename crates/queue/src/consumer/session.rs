@@ -311,7 +311,7 @@ pub(super) fn claim(
 
 /// Has somebody own a row that waits or is due later; false when it does neither.
 fn take_one(queue: &Queue, state: &mut State, id: RowId, ownership: Ownership) -> Result<bool, Error> {
-    if state.is_owned_by_reader(id) {
+    if state.readers.is_owned(id) {
         return Ok(false);
     }
     queue.make_available(state, id)?;

@@ -24,7 +24,8 @@ pub struct Target {
     pub queue: Arc<Queue>,
     /// Only rows that match, or all.
     pub filter: Option<Arc<dyn Filter>>,
-    /// The reader, by its number from [`Queue::reader`]; none in a queue without readers.
+    /// The reader, by its number from [`Definition::reader`](crate::Definition::reader); none in a queue
+    /// without readers.
     pub reader: Option<usize>,
 }
 
@@ -161,7 +162,7 @@ impl Session {
             for (at, target) in targets.iter().enumerate() {
                 let Some(state) = locked.state(&target.queue) else { continue };
                 state.usable()?;
-                target.queue.must_name_reader(target.reader)?;
+                target.queue.definition().check_reader(target.reader)?;
                 if state.paused > 0 {
                     continue;
                 }

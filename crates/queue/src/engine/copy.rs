@@ -34,7 +34,7 @@ impl Queue {
         state.usable()?;
         state.nothing_prepared()?;
         // A row that comes back to a reader would come back to the queue that is replaced.
-        match state.readers.iter().map(|reader| reader.owned.len()).sum() {
+        match state.readers.owned() {
             0 => {}
             rows => return Err(Error::ReadersActive { rows }),
         }
@@ -170,9 +170,7 @@ impl Queue {
             state.leases.follow(known.numbers);
             state.dedupe.window.adopt(&known.dedupe_entries);
             state.index.replace_kept(&known.kept)?;
-            for (reader, ended) in state.readers.iter_mut().zip(known.ended) {
-                reader.ended = ended;
-            }
+            state.readers.adopt(known.ended);
             self.schedule_due(&mut state, self.clock().up_ms);
             self.note_rows(&state);
             drop(state);

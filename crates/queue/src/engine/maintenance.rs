@@ -7,7 +7,6 @@ use std::sync::Arc;
 use disk::Output;
 
 use crate::Error;
-use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::{
     self, BATCH_HEADER, Header, IndexLocation, Kind, SEGMENT_HEADER, SegmentId, SegmentName,
 };
@@ -18,6 +17,7 @@ use crate::index::{Index, NewRow, RowState, Segment};
 use crate::queue::Queue;
 use crate::queue::commit::{fail, fail_if_lost};
 use crate::queue::state::State;
+use crate::row_attributes::AttributeReader;
 use crate::store::file::{ByteRange, RowLocation, SegmentFile, unlink};
 use crate::store::folder::Folder;
 use crate::store::log::Log;
@@ -289,6 +289,6 @@ fn snapshot(state: &mut State, queue: &Queue) -> Checkpoint {
         failures: state.leases.failures(),
         dedupe_entries: state.dedupe.window.list(queue.shared.now_ms()),
         kept: state.index.retained.runs_and(&cut),
-        ended: state.readers.iter().map(|reader| reader.ended.clone()).collect(),
+        ended: state.readers.ended(),
     }
 }

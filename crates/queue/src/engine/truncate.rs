@@ -12,7 +12,6 @@ use crate::index::scheduled::ScheduledRows;
 use crate::queue::Queue;
 use crate::queue::batch::BatchBuilder;
 use crate::queue::commit::fail;
-use crate::queue::reader::Reader;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
 use crate::store::file::unlink;
@@ -68,8 +67,7 @@ impl Queue {
         state.leases.clear();
         (state.arrivals, state.scheduled) = (ArrivalTimes::from(RowId(1)), ScheduledRows::default());
         state.dedupe.clear();
-        state.readers.iter_mut().for_each(|reader| *reader = Reader::default());
-        state.conditions.clear();
+        state.readers.clear();
         (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
         self.note_rows(state);
         Ok(())

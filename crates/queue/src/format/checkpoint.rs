@@ -68,6 +68,28 @@ impl Definition {
         self.keep_ms > 0
     }
 
+    /// The number of the reader with this name.
+    ///
+    /// # Errors
+    /// [`Error::Reader`] when there is none.
+    pub fn reader(&self, name: &str) -> Result<usize, Error> {
+        let found = self.readers.iter().position(|reader| reader == name);
+        found.ok_or_else(|| self.wrong_reader(name))
+    }
+
+    /// Returns an error when the queue has readers and none is named, or the other way round.
+    pub(crate) fn check_reader(&self, reader: Option<usize>) -> Result<(), Error> {
+        match reader {
+            None if self.readers.is_empty() => Ok(()),
+            Some(reader) if reader < self.readers.len() => Ok(()),
+            _ => Err(self.wrong_reader("")),
+        }
+    }
+
+    fn wrong_reader(&self, name: &str) -> Error {
+        Error::Reader { name: name.to_owned(), readers: self.readers.join(", ") }
+    }
+
     /// The feature flags that a reader of the queue's files must know because of its definition.
     pub(crate) fn features(&self) -> u64 {
         let transactions = if self.transactional { TRANSACTIONS } else { 0 };

@@ -90,9 +90,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::condition::row_attributes::RowAttributes;
     use crate::format::batch::{IndexLocation, SegmentId};
     use crate::index::NewRow;
+    use crate::row_attributes::RowAttributes;
     use crate::store::file::SegmentFile;
     use crate::store::files::OpenFiles;
     use crate::store::folder::Folder;

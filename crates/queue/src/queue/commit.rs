@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use crate::condition::row_attributes::AttributeReader;
 use crate::format::batch::{BATCH_HEADER, Header, IndexLocation, Kind};
 use crate::format::record::RowId;
 use crate::index::{NewRow, OrderKey};
@@ -16,6 +15,7 @@ use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
+use crate::row_attributes::AttributeReader;
 use crate::store::file::SegmentFile;
 use crate::store::log::Log;
 use crate::sync::{MutexGuard, pass};
@@ -201,7 +201,7 @@ impl Queue {
                 None if due_ms > 0 => state.postpone(id, due_ms)?,
                 None => {
                     if state.index.has_priorities() {
-                        state.revisit(OrderKey { priority: attributes.priority, id });
+                        state.readers.revisit(OrderKey { priority: attributes.priority, id });
                     }
                     new.push(Candidate { id, row: Some(bytes) });
                 }
@@ -233,6 +233,21 @@ impl Queue {
             self.schedule_flush(state);
         }
         self.deliver_all(state, &back, new, now_ms)
+    }
+
+    /// Notes that a reader has ended rows, and ends those that all have ended.
+    pub(crate) fn apply_reader_end(
+        &self,
+        state: &mut State,
+        reader: usize,
+        rows: &[RowId],
+    ) -> Result<(), Error> {
+        let now_ms = self.shared.now_ms();
+        for ownership in state.readers.disown(reader, rows) {
+            state.counters.worked.count(now_ms.saturating_sub(ownership.since_ms), 1);
+        }
+        let done = state.readers.end(reader, rows, &mut state.index)?;
+        if done.is_empty() { Ok(()) } else { self.remove_from_index(state, &done, EndKind::Acknowledged) }
     }
 
     /// Offers rows that came back, and new ones.
@@ -274,7 +289,7 @@ impl Queue {
                 state.leases.forget(*id);
             }
             if !state.readers.is_empty() {
-                state.forget_reading(*id);
+                state.readers.forget(*id);
             }
         }
         let gone = if ending == EndKind::Acknowledged {

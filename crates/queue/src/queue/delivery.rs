@@ -68,7 +68,7 @@ pub(crate) fn deliver(
 /// back.
 fn group_heads<'bytes>(state: &mut State, came: &[Candidate<'bytes>]) -> Vec<Candidate<'bytes>> {
     let ready = state.index.take_ready();
-    ready.iter().for_each(|order_key| state.revisit(*order_key));
+    ready.iter().for_each(|order_key| state.readers.revisit(*order_key));
     let row = |id| came.binary_search_by_key(&id, |candidate| candidate.id).map_or(None, |at| came[at].row);
     let mut ready: Vec<_> =
         ready.iter().map(|order_key| Candidate { id: order_key.id, row: row(order_key.id) }).collect();
@@ -105,7 +105,8 @@ fn choose(
                 break;
             }
             let reader = alternative.reader;
-            let given = reader.is_some() && !state.is_available(reader, candidate.id)?;
+            let given =
+                reader.is_some() && !state.readers.is_available(reader, &mut state.index, candidate.id)?;
             if !given && matches(state, filter, candidate)? {
                 rows.push(candidate.id);
             }

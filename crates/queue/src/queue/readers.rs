@@ -2,17 +2,13 @@
 
 use std::ops::Range;
 
+use crate::Error;
+use crate::format::readers::RowIdSet;
 use crate::format::record::RowId;
-use crate::index::OrderKey;
-use crate::queue::Queue;
-use crate::queue::batch::{BatchBuilder, EndKind};
-use crate::queue::commit::fail;
+use crate::index::{Index, OrderKey};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::reader::Reader;
-use crate::queue::retention::ROWS_MAX;
 use crate::queue::scan_progress::ConditionCache;
-use crate::queue::state::State;
-use crate::{Error, Sync};
 
 /// What a reader has before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,32 +25,49 @@ pub struct ReaderStatus {
     pub oldest_ms: Option<u64>,
 }
 
-impl State {
-    /// The first place from `from` on at which a row waits; for this reader, if there is one.
-    pub(crate) fn next_in_order(
-        &mut self,
-        reader: Option<usize>,
-        mut from: OrderKey,
-    ) -> Result<Option<OrderKey>, Error> {
-        loop {
-            let Some(order_key) = self.index.next_in_order(from)? else { return Ok(None) };
-            let Some(reader) = reader.and_then(|reader| self.readers.get(reader)) else {
-                return Ok(Some(order_key));
-            };
-            if let Some(end) = reader.ended.end_of(order_key.id.0) {
-                from = OrderKey { id: RowId(end), ..order_key };
-            } else if reader.owned.contains_key(&order_key.id) {
-                from = order_key.after();
-            } else {
-                return Ok(Some(order_key));
-            }
-        }
+/// The readers of a queue, in the order of its definition; none when each row is given once. A `reader` of
+/// `None` is a consumer of such a queue.
+#[derive(Debug, Default)]
+pub(crate) struct ReaderSet {
+    readers: Vec<Reader>,
+    /// The compiled conditions, and their progress without readers.
+    conditions: ConditionCache,
+}
+
+impl ReaderSet {
+    /// Readers that have ended these rows and were given none.
+    pub(crate) fn new(ended: Vec<RowIdSet>) -> ReaderSet {
+        let reader = |ended| Reader { ended, ..Reader::default() };
+        ReaderSet { readers: ended.into_iter().map(reader).collect(), ..ReaderSet::default() }
     }
 
-    /// Whether a row may be given; to this reader, if there is one.
-    pub(crate) fn is_available(&mut self, reader: Option<usize>, id: RowId) -> Result<bool, Error> {
-        let given = reader.and_then(|reader| self.readers.get(reader)).is_some_and(|reader| reader.has(id));
-        Ok(!given && self.index.is_ready(id)?)
+    pub(crate) fn is_empty(&self) -> bool {
+        self.readers.is_empty()
+    }
+
+    /// Forgets all rows, because they are gone.
+    pub(crate) fn clear(&mut self) {
+        self.readers.iter_mut().for_each(|reader| *reader = Reader::default());
+        self.conditions.clear();
+    }
+
+    /// For each reader: the rows that it has ended, and another one has not.
+    pub(crate) fn ended(&self) -> Vec<RowIdSet> {
+        self.readers.iter().map(|reader| reader.ended.clone()).collect()
+    }
+
+    /// Takes over what readers have ended in the queue that this one replaces.
+    pub(crate) fn adopt(&mut self, ended: Vec<RowIdSet>) {
+        self.readers.iter_mut().zip(ended).for_each(|(reader, ended)| reader.ended = ended);
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.readers.iter().map(|reader| reader.ended.memory()).sum()
+    }
+
+    fn get(&self, reader: Option<usize>) -> Option<&Reader> {
+        self.readers.get(reader?)
     }
 
     /// The progress of conditions, of this reader if there is one.
@@ -71,73 +84,107 @@ impl State {
         self.readers.iter_mut().for_each(|reader| reader.conditions.revisit(order_key));
     }
 
-    /// Gives rows to whoever was found to have a right to them: an owner, or with a reader, that reader.
-    pub(crate) fn assign(
-        &mut self,
+    /// The first place from `from` on at which a row waits; for this reader, if there is one.
+    pub(crate) fn next_in_order(
+        &self,
         reader: Option<usize>,
-        rows: &[RowId],
-        ownership: Ownership,
-    ) -> Result<(), Error> {
-        for (came_ms, times) in self.arrivals.times(rows) {
-            self.counters.waited.count(ownership.since_ms.saturating_sub(came_ms), times);
+        index: &mut Index,
+        mut from: OrderKey,
+    ) -> Result<Option<OrderKey>, Error> {
+        loop {
+            let Some(order_key) = index.next_in_order(from)? else { return Ok(None) };
+            let Some(reader) = self.get(reader) else { return Ok(Some(order_key)) };
+            if let Some(end) = reader.ended.end_of(order_key.id.0) {
+                from = OrderKey { id: RowId(end), ..order_key };
+            } else if reader.owned.contains_key(&order_key.id) {
+                from = order_key.after();
+            } else {
+                return Ok(Some(order_key));
+            }
         }
-        let Some(reader) = reader.and_then(|reader| self.readers.get_mut(reader)) else {
-            return self.own(rows, ownership);
-        };
+    }
+
+    /// Whether a row may be given; to this reader, if there is one.
+    pub(crate) fn is_available(
+        &self,
+        reader: Option<usize>,
+        index: &mut Index,
+        id: RowId,
+    ) -> Result<bool, Error> {
+        Ok(!self.get(reader).is_some_and(|reader| reader.has(id)) && index.is_ready(id)?)
+    }
+
+    /// Gives rows to a reader. False when there is no reader.
+    pub(crate) fn give(&mut self, reader: Option<usize>, rows: &[RowId], ownership: Ownership) -> bool {
+        let Some(reader) = reader.and_then(|reader| self.readers.get_mut(reader)) else { return false };
         reader.owned.extend(rows.iter().map(|id| (*id, ownership)));
-        Ok(())
+        true
     }
 
     /// Takes rows from a reader's connection; the reader is given them again. Returns those that it had.
-    pub(crate) fn take_from_reader(
+    pub(crate) fn take_back(
         &mut self,
         reader: usize,
         rows: &[RowId],
         owner: OwnerId,
+        index: &mut Index,
     ) -> Result<Vec<RowId>, Error> {
+        let Some(reader) = self.readers.get_mut(reader) else { return Ok(Vec::new()) };
         let mut back = Vec::new();
         for id in rows {
-            let order_key = self.index.order_key(*id)?;
-            let Some(of) = self.readers.get_mut(reader) else { continue };
-            if of.owned.get(id).is_some_and(|ownership| ownership.owner == owner) {
-                of.owned.remove(id);
-                of.conditions.revisit(order_key);
+            let order_key = index.order_key(*id)?;
+            if reader.owned.get(id).is_some_and(|ownership| ownership.owner == owner) {
+                reader.owned.remove(id);
+                reader.conditions.revisit(order_key);
                 back.push(*id);
             }
         }
         Ok(back)
     }
 
+    /// How many rows readers have that they have not ended.
+    pub(crate) fn owned(&self) -> usize {
+        self.readers.iter().map(|reader| reader.owned.len()).sum()
+    }
+
     /// Whether a reader has a row that it has not ended.
-    pub(crate) fn is_owned_by_reader(&self, id: RowId) -> bool {
+    pub(crate) fn is_owned(&self, id: RowId) -> bool {
         self.readers.iter().any(|reader| reader.owned.contains_key(&id))
     }
 
+    /// Those who have ended a row, as bits.
+    pub(crate) fn bits_ended(&self, id: RowId) -> u64 {
+        let ended = self.readers.iter().map(|reader| u64::from(reader.ended.end_of(id.0).is_some()));
+        ended.enumerate().fold(0, |bits, (nth, ended)| bits | ended << nth)
+    }
+
     /// Forgets what readers did with a row that is gone or kept.
-    pub(crate) fn forget_reading(&mut self, id: RowId) {
+    pub(crate) fn forget(&mut self, id: RowId) {
         for reader in &mut self.readers {
             reader.ended.remove(id.0, id.0 + 1);
             reader.owned.remove(&id);
         }
     }
 
+    /// Takes rows that a reader ends from whoever had them. Returns since when they did.
+    pub(crate) fn disown(&mut self, reader: usize, rows: &[RowId]) -> Vec<Ownership> {
+        let Some(reader) = self.readers.get_mut(reader) else { return Vec::new() };
+        rows.iter().filter_map(|id| reader.owned.remove(id)).collect()
+    }
+
     /// Notes that a reader has ended rows. Returns those that all have ended now.
-    pub(crate) fn end_rows_for_reader(
+    pub(crate) fn end(
         &mut self,
         reader: usize,
         rows: &[RowId],
-        now_ms: u64,
+        index: &mut Index,
     ) -> Result<Vec<RowId>, Error> {
         let mut done = Vec::new();
         for id in rows {
-            let is_live = self.index.row_state(*id)?.is_live();
-            let Some(of) = self.readers.get_mut(reader) else { continue };
-            if let Some(ownership) = of.owned.remove(id) {
-                self.counters.worked.count(now_ms.saturating_sub(ownership.since_ms), 1);
-            }
-            if !is_live {
+            if !index.row_state(*id)?.is_live() {
                 continue;
             }
+            let Some(of) = self.readers.get_mut(reader) else { continue };
             of.ended.add(id.0, id.0 + 1);
             if self.readers.iter().all(|reader| reader.ended.end_of(id.0).is_some()) {
                 done.push(*id);
@@ -145,134 +192,70 @@ impl State {
         }
         Ok(done)
     }
-}
 
-impl Queue {
-    /// The number of the reader with this name.
-    ///
-    /// # Errors
-    /// [`Error::Reader`] when there is none.
-    pub fn reader(&self, name: &str) -> Result<usize, Error> {
-        let readers = &self.definition.readers;
-        let found = readers.iter().position(|reader| reader == name);
-        found.ok_or_else(|| Error::Reader { name: name.to_owned(), readers: readers.join(", ") })
+    /// Notes that all readers but this one have ended a row.
+    pub(crate) fn end_for_others(&mut self, reader: usize, id: RowId) {
+        let others = self.readers.iter_mut().enumerate().filter(|(nth, _)| *nth != reader);
+        others.for_each(|(_, other)| other.ended.add(id.0, id.0 + 1));
     }
 
-    /// Returns an error when the queue has readers and none is named, or the other way round.
-    pub(crate) fn must_name_reader(&self, reader: Option<usize>) -> Result<(), Error> {
-        let readers = &self.definition.readers;
-        match reader {
-            None if readers.is_empty() => Ok(()),
-            Some(reader) if reader < readers.len() => Ok(()),
-            _ => Err(Error::Reader { name: String::new(), readers: readers.join(", ") }),
-        }
+    /// The first rows of a range that a reader has ended and another one has not, as runs `(first, end)`: at
+    /// most so many rows.
+    pub(crate) fn ended_within(&self, reader: usize, rows: &Range<u64>, rows_max: u64) -> Vec<(u64, u64)> {
+        let runs = self.readers.get(reader).map(|reader| reader.ended.runs());
+        first_within(runs.into_iter().flatten(), rows, rows_max)
     }
 
-    /// Ends rows that a reader was given. They are durable as those of [`Queue::acknowledge`].
-    pub(crate) fn end_for_reader(&self, reader: usize, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
-        let mut state = self.lock_with_room()?;
-        if state.epoch != epoch {
-            return Ok(());
-        }
-        if self.definition.sync == Sync::Always {
-            state.next_batch.end_for_reader(reader, rows);
-            return self.commit(state);
-        }
-        state.next_batch.record_applied_reader_end(reader, rows);
-        let ended = self.apply_reader_end(&mut state, reader, rows);
-        ended.inspect_err(|error| fail(&mut state, error))?;
-        self.write_deferred(state)
-    }
-
-    /// Notes that a reader has ended rows, and ends those that all have ended.
-    pub(crate) fn apply_reader_end(
-        &self,
-        state: &mut State,
-        reader: usize,
-        rows: &[RowId],
-    ) -> Result<(), Error> {
-        let done = state.end_rows_for_reader(reader, rows, self.shared.now_ms())?;
-        if done.is_empty() { Ok(()) } else { self.remove_from_index(state, &done, EndKind::Acknowledged) }
-    }
-
-    /// Gives a reader rows again that it has ended and that are still there because another one has not, with
-    /// these numbers. Returns how many.
-    pub(crate) fn replay_unended(&self, reader: usize, rows: &Range<RowId>) -> Result<u64, Error> {
-        let (mut rows, mut replayed) = (rows.start.0..rows.end.0, 0);
-        loop {
-            let mut state = self.lock_with_room()?;
-            if state.copy_state.is_some() {
-                return Err(Error::Copied);
-            }
-            let Some(of) = state.readers.get(reader) else { return Ok(replayed) };
-            let again = first_within(of.ended.runs(), &rows, ROWS_MAX);
-            let Some((_, last)) = again.last() else { return Ok(replayed) };
-            rows.start = *last;
-            let count: u64 = again.iter().map(|(first, end)| end - first).sum();
-            state.next_batch.reopen_for_reader(reader, &again);
-            self.commit(state)?;
-            replayed += count;
-        }
-    }
-
-    /// Gives readers rows again that a batch gives again and that are still there. Returns them.
-    pub(crate) fn apply_reopened(
-        &self,
-        state: &mut State,
-        batch: &BatchBuilder,
+    /// Gives readers rows again: for each run its reader, the first row and the end. Returns those that were
+    /// still there.
+    pub(crate) fn reopen(
+        &mut self,
+        runs: &[(usize, u64, u64)],
+        index: &mut Index,
     ) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
-        for (number, first, end) in &batch.reopened {
+        for (reader, first, end) in runs {
+            let Some(reader) = self.readers.get_mut(*reader) else { continue };
             for id in (*first..*end).map(RowId) {
-                let order_key = state.index.order_key(id)?;
-                let Some(reader) = state.readers.get_mut(*number) else { continue };
+                let order_key = index.order_key(id)?;
                 if reader.ended.remove(id.0, id.0 + 1) > 0 {
                     reader.conditions.revisit(order_key);
                     back.push(id);
                 }
             }
         }
-        state.counters.replayed += back.len() as u64;
         Ok(back)
     }
 
-    /// What each reader has before it, in the order of the definition.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
-    pub fn readers(&self) -> Result<Vec<ReaderStatus>, Error> {
-        let mut state = self.lock();
+    /// What each reader has before it. `new`: the next new row.
+    pub(crate) fn status(
+        &self,
+        names: &[String],
+        index: &mut Index,
+        new: RowId,
+    ) -> Result<Vec<ReaderStatus>, Error> {
         let mut all = Vec::new();
-        for (number, name) in self.definition.readers.iter().enumerate() {
-            let mut next = state.index.next_live(RowId(0))?;
-            while let Some(id) = next {
-                let ended = state.readers.get(number).and_then(|reader| reader.ended.end_of(id.0));
-                let Some(end) = ended else { break };
-                next = state.index.next_live(RowId(end))?;
+        for (name, reader) in names.iter().zip(&self.readers) {
+            let mut next = index.next_live(RowId(0))?;
+            while let Some(end) = next.and_then(|id| reader.ended.end_of(id.0)) {
+                next = index.next_live(RowId(end))?;
             }
-            let oldest_ms = match next {
-                Some(id) => state.index.inserted_ms(id),
-                None => None,
-            };
-            let Some(reader) = state.readers.get(number) else { continue };
-            let there = state.index.live() - state.index.owned() - state.index.scheduled();
+            let oldest_ms = next.and_then(|id| index.inserted_ms(id));
+            let there = index.live() - index.owned() - index.scheduled();
             let owned = reader.owned.len() as u64;
             let waiting = there.saturating_sub(reader.ended.count() + owned);
-            let next = next.unwrap_or(state.arrived);
+            let next = next.unwrap_or(new);
             all.push(ReaderStatus { name: name.clone(), waiting, owned, next, oldest_ms });
         }
         Ok(all)
     }
 
     /// The rows that readers were given and have not ended, with their readers' names.
-    #[must_use]
-    pub fn owned_by_readers(&self) -> Vec<(String, RowId, Ownership)> {
-        let state = self.lock();
-        let named = self.definition.readers.iter().zip(&state.readers);
+    pub(crate) fn owned_rows(&self, names: &[String]) -> Vec<(String, RowId, Ownership)> {
         let rows = |(name, reader): (&String, &Reader)| {
             reader.owned.iter().map(|(id, of)| (name.clone(), *id, *of)).collect::<Vec<_>>()
         };
-        named.flat_map(rows).collect()
+        names.iter().zip(&self.readers).flat_map(rows).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::queue::batch::{BatchBuilder, EndKind};
 use crate::queue::state::State;
 
 /// Rows per lock of the queue.
-pub(crate) const ROWS_MAX: u64 = 1 << 16;
+const ROWS_MAX: u64 = 1 << 16;
 
 /// Selects kept rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,22 +79,40 @@ impl Queue {
         }
     }
 
-    /// Has rows wait again that a batch gives again. Returns them.
+    /// Gives a reader rows again that it has ended and that are still there because another one has not, with
+    /// these numbers. Returns how many.
+    fn replay_unended(&self, reader: usize, rows: &Range<RowId>) -> Result<u64, Error> {
+        let (mut rows, mut replayed) = (rows.start.0..rows.end.0, 0);
+        loop {
+            let mut state = self.lock_with_room()?;
+            if state.copy_state.is_some() {
+                return Err(Error::Copied);
+            }
+            let again = state.readers.ended_within(reader, &rows, ROWS_MAX);
+            let Some((_, last)) = again.last() else { return Ok(replayed) };
+            rows.start = *last;
+            let count: u64 = again.iter().map(|(first, end)| end - first).sum();
+            state.next_batch.reopen_for_reader(reader, &again);
+            self.commit(state)?;
+            replayed += count;
+        }
+    }
+
+    /// Has rows wait again that a batch gives again, for all or for a reader. Returns them.
     pub(crate) fn apply_replay(&self, state: &mut State, batch: &BatchBuilder) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
         for (reader, run) in &batch.replayed {
             for id in state.index.revive_run(RowId(run.first), run.count)? {
                 if let Some(reader) = reader {
-                    let others = state.readers.iter_mut().enumerate().filter(|(nth, _)| nth != reader);
-                    others.for_each(|(_, other)| other.ended.add(id.0, id.0 + 1));
+                    state.readers.end_for_others(*reader, id);
                 }
                 let order_key = state.index.order_key(id)?;
-                state.revisit(order_key);
+                state.readers.revisit(order_key);
                 back.push(id);
             }
         }
+        back.extend(state.readers.reopen(&batch.reopened, &mut state.index)?);
         state.counters.replayed += back.len() as u64;
-        back.extend(self.apply_reopened(state, batch)?);
         Ok(back)
     }
 

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use condition::Condition;
+
+use crate::Filter;
 use crate::index::OrderKey;
-use crate::{Condition, Filter};
 
 /// How many conditions have their progress kept.
 const CONDITIONS_MAX: usize = 256;

@@ -13,12 +13,12 @@ use crate::index::{Index, RowState};
 use crate::queue::batch::{BatchBuilder, runs};
 use crate::queue::copy_state::CopyState;
 use crate::queue::dedupe_state::DedupeState;
-use crate::queue::lease_table::LeaseTable;
+use crate::queue::lease_table::{Clock, LeaseTable};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::rate::Rate;
-use crate::queue::reader::Reader;
-use crate::queue::scan_progress::ConditionCache;
+use crate::queue::readers::ReaderSet;
 use crate::queue::waiter::WaitList;
+use crate::recovery::RecoveredState;
 use crate::store::log::Log;
 use crate::{Counters, Error, Filter};
 
@@ -76,8 +76,8 @@ pub(crate) struct State {
     pub(crate) waiters: WaitList,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) leases: LeaseTable,
-    /// Those who are each given every row, in the order of the definition.
-    pub(crate) readers: Vec<Reader>,
+    /// Those who are each given every row, and how far conditions have looked.
+    pub(crate) readers: ReaderSet,
     /// When rows came.
     pub(crate) arrivals: ArrivalTimes,
     /// Rows that are due later.
@@ -85,7 +85,6 @@ pub(crate) struct State {
     pub(crate) dedupe: DedupeState,
     /// What becomes of rows that have no tries left.
     pub(crate) dead_letters: DeadLetterState,
-    pub(crate) conditions: ConditionCache,
     /// Whether its files were used since the last look.
     pub(crate) used: bool,
     /// Whether somebody looks from time to time whether its files are used.
@@ -103,21 +102,20 @@ pub(crate) struct State {
 
 impl State {
     /// The state of a queue that nobody uses yet.
-    pub(crate) fn new(
-        incarnation: Incarnation,
-        (index, journal, transactions): (Index, Journal, Transactions),
-        (next, active_next): (RowId, RowId),
-        log: Log,
-    ) -> State {
+    pub(crate) fn new(recovered: RecoveredState, clock: Clock) -> State {
+        let owners = owners_of(&recovered, clock.wall_ms);
+        let mut leases = LeaseTable::opened(recovered.leases, recovered.failures, clock);
+        let prepared = recovered.prepared_rows.iter().flat_map(|(_, rows)| rows);
+        prepared.for_each(|id| leases.begin_to_end(*id));
         State {
-            incarnation,
+            incarnation: recovered.incarnation,
             epoch: 0,
-            index,
-            next,
-            arrived: next,
-            active_next,
-            journal,
-            transactions,
+            index: recovered.index,
+            next: recovered.next,
+            arrived: recovered.next,
+            active_next: recovered.active_next,
+            journal: recovered.journal,
+            transactions: recovered.transactions,
             deciding: BTreeSet::new(),
             in_doubt: BTreeMap::new(),
             pending: Vec::new(),
@@ -127,19 +125,18 @@ impl State {
             closing: false,
             writing: false,
             maintaining: false,
-            log: Some(log),
+            log: Some(recovered.log),
             followers: 0,
             last_batch_was_shared: false,
             flush_scheduled: false,
             waiters: WaitList::default(),
-            owners: BTreeMap::new(),
-            leases: LeaseTable::default(),
-            readers: Vec::new(),
-            arrivals: ArrivalTimes::from(next),
-            scheduled: ScheduledRows::default(),
-            dedupe: DedupeState::default(),
+            owners,
+            leases,
+            readers: ReaderSet::new(recovered.ended),
+            arrivals: ArrivalTimes::from(recovered.next),
+            scheduled: recovered.scheduled,
+            dedupe: DedupeState::new(recovered.dedupe_window),
             dead_letters: DeadLetterState::default(),
-            conditions: ConditionCache::default(),
             used: false,
             watched: false,
             paused: 0,
@@ -197,6 +194,19 @@ impl State {
         self.pending.extend(origin);
     }
 
+    /// Gives rows to whoever was found to have a right to them: an owner, or with a reader, that reader.
+    pub(crate) fn assign(
+        &mut self,
+        reader: Option<usize>,
+        rows: &[RowId],
+        ownership: Ownership,
+    ) -> Result<(), Error> {
+        for (came_ms, times) in self.arrivals.times(rows) {
+            self.counters.waited.count(ownership.since_ms.saturating_sub(came_ms), times);
+        }
+        if self.readers.give(reader, rows, ownership) { Ok(()) } else { self.own(rows, ownership) }
+    }
+
     /// Gives rows to an owner who was found to have a right to them.
     pub(crate) fn own(&mut self, rows: &[RowId], ownership: Ownership) -> Result<(), Error> {
         self.index.take_all(rows)?;
@@ -229,7 +239,7 @@ impl State {
                 continue;
             }
             let order_key = self.index.order_key(*id)?;
-            self.revisit(order_key);
+            self.readers.revisit(order_key);
             back.push(*id);
         }
         Ok(back)
@@ -248,7 +258,7 @@ impl State {
         let arrived = self.index.make_due(id)?;
         if arrived {
             let order_key = self.index.order_key(id)?;
-            self.revisit(order_key);
+            self.readers.revisit(order_key);
         }
         Ok(arrived)
     }
@@ -273,4 +283,15 @@ impl State {
     pub(crate) fn is_waiting(&mut self, id: RowId) -> Result<bool, Error> {
         Ok(self.index.row_state(id)? == RowState::Waiting)
     }
+}
+
+/// Who owns rows after recovery: leases and prepared transactions.
+fn owners_of(recovered: &RecoveredState, since_ms: u64) -> BTreeMap<RowId, Ownership> {
+    let leased = recovered.leases.rows.iter().filter(|lease| lease.blocks_delivery());
+    let leased = leased.map(|lease| (lease.row, OwnerId::LEASE));
+    let prepared = recovered.prepared_rows.iter().flat_map(|(tx, rows)| {
+        let owner = OwnerId::transaction(*tx);
+        rows.iter().map(move |row| (*row, owner))
+    });
+    leased.chain(prepared).map(|(row, owner)| (row, Ownership { owner, since_ms })).collect()
 }

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::format::record::RowId;
 use crate::index::Segment;
 use crate::queue::Queue;
+use crate::queue::owner::Ownership;
+use crate::queue::readers::ReaderStatus;
 use crate::store::log::Log;
-use crate::{Counters, Status};
+use crate::{Counters, Error, Status};
 
 impl Queue {
     /// What happened since it was opened.
@@ -47,12 +50,26 @@ impl Queue {
                 + state.arrivals.memory()
                 + state.scheduled.memory()
                 + state.dedupe.window.memory()
-                + state.readers.iter().map(|reader| reader.ended.memory()).sum::<usize>())
-                as u64,
+                + state.readers.memory()) as u64,
             waiters: state.waiters.len() as u64,
             written_per_s: state.written.per_second(now_ms),
             removed_per_s: state.removed.per_second(now_ms),
             counters: self.folder.calls.counted(state.counters),
         }
+    }
+
+    /// What each reader has before it, in the order of the definition.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
+    pub fn readers(&self) -> Result<Vec<ReaderStatus>, Error> {
+        let state = &mut *self.lock();
+        state.readers.status(&self.definition.readers, &mut state.index, state.arrived)
+    }
+
+    /// The rows that readers were given and have not ended, with their readers' names.
+    #[must_use]
+    pub fn owned_by_readers(&self) -> Vec<(String, RowId, Ownership)> {
+        self.lock().readers.owned_rows(&self.definition.readers)
     }
 }

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use condition::{Column, ColumnLayout, Kind, Schema};
 use disk::faults::FaultDisk;
-use queue::{
-    Column, ColumnLayout, Dedupe, Definition, Engine, Kind, Options, Queue, Schema, Sync, WaitOptions, Xid,
-};
+use queue::{Dedupe, Definition, Engine, Options, Queue, Sync, WaitOptions, Xid};
 use shuttle::thread;
 
 use crate::{all, check, session, take};

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use condition::{Column, ColumnLayout, Kind, Schema};
 use disk::faults::FaultDisk;
-use queue::{
-    Column, ColumnLayout, Definition, Engine, Kind, Options, Order, Queue, Schema, Session, Sync, Target,
-    WaitOptions, WaitOutcome,
-};
+use queue::{Definition, Engine, Options, Order, Queue, Session, Sync, Target, WaitOptions, WaitOutcome};
 use shuttle::thread;
 
 use crate::{UP_MS, all, check, put, session};

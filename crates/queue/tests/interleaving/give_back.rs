@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use condition::{Column, ColumnLayout, Kind, Schema};
 use disk::faults::FaultDisk;
-use queue::{
-    Column, ColumnLayout, Definition, Engine, Kind, Options, Order, Queue, RetryPolicy, Schema, Sync, Token,
-    WaitOptions, WaitOutcome,
-};
+use queue::{Definition, Engine, Options, Order, Queue, RetryPolicy, Sync, Token, WaitOptions, WaitOutcome};
 use shuttle::thread;
 
 use crate::{UP_MS, all, check, put, queues, session, take};

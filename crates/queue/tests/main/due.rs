@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use condition::Kind;
 use disk::faults::FaultDisk;
-use queue::{Cursor, Definition, Engine, Error, Kind, Options, Order, RowId, Sync, WaitOptions, WaitOutcome};
+use queue::{Cursor, Definition, Engine, Error, Options, Order, RowId, Sync, WaitOptions, WaitOutcome};
 
 use crate::support::{
     FOLDER, TestQueue, WHOLE, all, altered, ends, log_bytes, options, ordered, ordered_row, pass_ms, poll,

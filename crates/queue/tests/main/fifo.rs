@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::thread::scope;
 use std::time::Duration;
 
+use condition::{Column, Kind, Schema};
 use disk::faults::FaultDisk;
 use queue::{
-    Column, Definition, Engine, Error, Filter, Kind, Order, Queue, RowId, Schema, Session, Sync, Target,
-    Token, WaitOptions, WaitOutcome,
+    Definition, Engine, Error, Filter, Order, Queue, RowId, Session, Sync, Target, Token, WaitOptions,
+    WaitOutcome,
 };
 
 use crate::support::{
@@ -410,7 +411,7 @@ fn fifo_100k_keys_one_hot() {
     let columns = vec![Column {
         name: "key".to_owned(),
         kind: Kind::Integer { signed: false },
-        layout: queue::ColumnLayout::Fixed(0, 4),
+        layout: condition::ColumnLayout::Fixed(0, 4),
         null_bit: None,
         members: Vec::new(),
     }];

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use condition::Kind;
 use disk::faults::FaultDisk;
-use queue::{Engine, Error, Kind, Order, Queue, Session, Sync, Target, WaitOptions, WaitOutcome};
+use queue::{Engine, Error, Order, Queue, Session, Sync, Target, WaitOptions, WaitOutcome};
 
 use crate::support::{
     Begins, FOLDER, TestQueue, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed,

@@ -132,12 +132,12 @@ fn a_reader_must_be_named_and_have_no_lease() {
     put(&opened.queue, "row");
     let error = session(1).wait(&[all(&opened.queue)], &mut poll(1)).unwrap_err();
     assert_eq!(error.to_string(), "the queue has readers: name one after an @ (a, b)");
-    let error = opened.queue.reader("c").unwrap_err();
+    let error = opened.queue.definition().reader("c").unwrap_err();
     assert_eq!(error.to_string(), "the queue has no reader 'c'; it has a, b");
     let leased = session(1).lease(&[for_reader(&opened.queue, "a")], &mut poll(1), Duration::from_secs(9));
     assert!(matches!(leased, Err(Error::ReaderLease)));
     let plain = TestQueue::new(&crate::support::definition(Sync::Always));
-    let error = plain.queue.reader("a").unwrap_err();
+    let error = plain.queue.definition().reader("a").unwrap_err();
     assert_eq!(error.to_string(), "the queue has no reader 'a': it was created without READERS");
     let flags =
         |opened: &TestQueue| opened.disk.bytes(std::path::Path::new("/db/jobs/checkpoint")).unwrap()[17];

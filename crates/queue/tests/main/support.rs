@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use condition::{Column, ColumnLayout, Kind, Schema};
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Column, ColumnLayout, Cursor, Definition, Engine, Error, Filter, Kind, Options, Order, OwnerId, Queue,
-    RetryPolicy, RowId, Schema, Session, Status, Sync, Target, WaitOptions, Xid,
+    Cursor, Definition, Engine, Error, Filter, Options, Order, OwnerId, Queue, RetryPolicy, RowId, Session,
+    Status, Sync, Target, WaitOptions, Xid,
 };
 
 /// Where the queue of a test lives.
@@ -302,7 +303,7 @@ pub(crate) fn read_by(sync: Sync, readers: &[&str]) -> Definition {
 
 /// All rows, for this reader.
 pub(crate) fn for_reader(queue: &Arc<Queue>, name: &str) -> Target {
-    Target { reader: Some(queue.reader(name).unwrap()), ..all(queue) }
+    Target { reader: Some(queue.definition().reader(name).unwrap()), ..all(queue) }
 }
 
 /// Has a reader take so many rows. Returns them.

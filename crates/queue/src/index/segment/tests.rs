@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::condition::row_attributes::RowAttributes;
 use crate::format::batch::SegmentId;
+use crate::row_attributes::RowAttributes;
 use crate::store::files::OpenFiles;
 use crate::store::folder::Folder;
 

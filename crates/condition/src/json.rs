@@ -1,10 +1,10 @@
 //! Rows as JSON, for those who have no table to unpack them with. Only ASCII is written, so that no character
 //! set of a connection can change it.
 
-use super::number::Number;
-use super::schema::{Column, ColumnLayout, Kind, Schema, Value};
-use super::time::Shape;
-use super::{Collate, time};
+use crate::collate::Collate;
+use crate::number::Number;
+use crate::schema::{Column, ColumnLayout, Kind, Schema, Value};
+use crate::time::{self, Shape};
 
 /// The collation of bytes that are no text.
 const BINARY: u32 = 63;

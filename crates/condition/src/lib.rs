@@ -1,4 +1,46 @@
-//! Conditions: which rows a taker wants, written as SQL over the columns of the table.
+//! Conditions: which rows a consumer wants, written as SQL over the columns of the table. A row is bytes, and
+//! a [`Schema`] says where its columns are. Bytes in, an answer or JSON out.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use condition::{Collate, Column, ColumnLayout, Condition, Kind, Pattern, Schema};
+//!
+//! /// Strings are equal when their bytes are.
+//! struct Binary;
+//!
+//! impl Collate for Binary {
+//!     fn equal(&self, _: u32, one: &[u8], other: &[u8]) -> bool {
+//!         one == other
+//!     }
+//! #   fn encode(&self, _: u32, literal: &str) -> Option<Vec<u8>> {
+//! #       Some(literal.as_bytes().to_vec())
+//! #   }
+//! #   fn decode(&self, _: u32, text: &[u8]) -> Option<String> {
+//! #       String::from_utf8(text.to_vec()).ok()
+//! #   }
+//! #   fn like(&self, _: u32, text: &[u8], pattern: &Pattern) -> bool {
+//! #       text == pattern.bytes
+//! #   }
+//!     // and so on
+//! }
+//!
+//! let priority = Column {
+//!     name: "priority".to_owned(),
+//!     kind: Kind::Integer { signed: true },
+//!     layout: ColumnLayout::Fixed(0, 4),
+//!     null_bit: None,
+//!     members: Vec::new(),
+//! };
+//! let schema = Arc::new(Schema { null_bytes: 0, fixed_bytes: 4, columns: vec![priority] });
+//! let collate: Arc<dyn Collate> = Arc::new(Binary);
+//! let urgent = Condition::compile("priority > 3", &schema, &collate)?;
+//! assert!(urgent.matches(&5i32.to_le_bytes()));
+//! assert!(!urgent.matches(&1i32.to_le_bytes()));
+//! # Ok::<(), condition::Error>(())
+//! ```
+//!
+//! The grammar:
 //!
 //! ```text
 //! condition = or ; all binary operators of a level group to the left
@@ -24,59 +66,40 @@
 //! that does not fit into 128 bits is NULL, and so is a division by 0. `failed()` is how many tries of the
 //! row have failed, and `why()` why the last one did: what the columns of FAILED and WHY show.
 
+// From the lowest floor up: each module uses only those listed before it.
+mod number;
+mod time;
+pub mod wire;
+
+mod schema;
+
+mod collate;
+
 mod evaluate;
 mod json;
 mod lexer;
-mod number;
+
 mod parser;
-pub(crate) mod row_attributes;
-mod schema;
+
 #[cfg(test)]
 mod tests;
-mod time;
 
 use std::sync::Arc;
 
-use crate::Filter;
+pub use collate::{Collate, Pattern};
 use evaluate::Node;
 pub use json::quote as quote_json;
 use parser::Inputs;
+use schema::Values;
 pub use schema::{Column, ColumnLayout, Kind, Schema};
 
 /// The longest condition, in bytes.
 const TEXT_MAX: usize = 1 << 16;
 
-/// What the server knows about strings.
-pub trait Collate: Send + Sync {
-    /// Whether two strings of this collation are equal.
-    fn equal(&self, collation: u32, one: &[u8], other: &[u8]) -> bool;
-
-    /// Converts a literal of the condition from UTF-8 to the character set of the collation. `None` when the
-    /// character set lacks one of its characters: then no value equals it.
-    fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>>;
-
-    /// Converts a string of this collation to UTF-8. `None` when it is no string of its character set.
-    fn decode(&self, collation: u32, text: &[u8]) -> Option<String>;
-
-    /// Whether a string of this collation is LIKE a pattern.
-    fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool;
-}
-
-/// What LIKE compares with.
-#[derive(Clone, Debug)]
-pub struct Pattern {
-    /// The pattern, in the character set of the column.
-    pub bytes: Vec<u8>,
-    /// The escape character: the character after it stands for itself.
-    pub escape: char,
-    /// Whether values are padded with spaces that do not belong to them, as those of CHAR are.
-    pub padded: bool,
-}
-
 /// Why a text is not a condition on this table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at position {position} of the condition")]
-pub struct ConditionError {
+pub struct Error {
     /// What is wrong.
     pub what: String,
     /// Where: the number of characters before the mistake, plus 1.
@@ -97,14 +120,10 @@ impl Condition {
     ///
     /// # Errors
     /// What is wrong with it and where.
-    pub fn compile(
-        text: &str,
-        schema: &Arc<Schema>,
-        collate: &Arc<dyn Collate>,
-    ) -> Result<Condition, ConditionError> {
+    pub fn compile(text: &str, schema: &Arc<Schema>, collate: &Arc<dyn Collate>) -> Result<Condition, Error> {
         let at = |at_byte: usize, what: String| {
             let position = text.get(..at_byte).map_or(0, |before| before.chars().count()) + 1;
-            ConditionError { what, position }
+            Error { what, position }
         };
         if text.len() > TEXT_MAX {
             return Err(at(TEXT_MAX, format!("more than {TEXT_MAX} bytes")));
@@ -115,35 +134,41 @@ impl Condition {
         Ok(Condition { text: text.into(), root, used, schema, collate })
     }
 
+    /// The text that it was compiled from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The names of the columns that it asks for.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let columns = self.used.columns.iter().filter_map(|number| self.schema.columns.get(*number));
         columns.map(|column| column.name.as_str())
+    }
+
+    /// Whether it asks for the tries of a row.
+    #[must_use]
+    pub fn asks_tries(&self) -> bool {
+        self.used.tries
+    }
+
+    /// Whether a row of which no try has failed matches.
+    pub fn matches(&self, row: &[u8]) -> bool {
+        self.schema.read(row).is_some_and(|values| self.is_true(&values))
+    }
+
+    /// Whether a row matches of which so many tries have failed; `why` the last one did, which may be empty.
+    pub fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
+        self.schema.read(row).is_some_and(|values| self.is_true(&values.with_tries(failed, why)))
+    }
+
+    fn is_true(&self, values: &Values<'_>) -> bool {
+        self.root.truth(values, &*self.collate) == Some(true)
     }
 }
 
 impl std::fmt::Debug for Condition {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Condition({:?})", self.text)
-    }
-}
-
-impl Filter for Condition {
-    fn text(&self) -> &str {
-        &self.text
-    }
-
-    fn matches(&self, row: &[u8]) -> bool {
-        let values = self.schema.read(row);
-        values.is_some_and(|values| self.root.truth(&values, &*self.collate) == Some(true))
-    }
-
-    fn asks_tries(&self) -> bool {
-        self.used.tries
-    }
-
-    fn matches_tried(&self, row: &[u8], failed: u64, why: &str) -> bool {
-        let values = self.schema.read(row).map(|values| values.with_tries(failed, why));
-        values.is_some_and(|values| self.root.truth(&values, &*self.collate) == Some(true))
     }
 }

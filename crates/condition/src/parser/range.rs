@@ -1,8 +1,8 @@
 //! IN, BETWEEN and LIKE.
 
 use super::{COMPARISON_LEVEL, Node, Operand, Operation, Parser, SyntaxError, Token};
-use crate::condition::Pattern;
-use crate::condition::schema::ColumnLayout;
+use crate::collate::Pattern;
+use crate::schema::ColumnLayout;
 
 /// Comparisons with several values, or with a pattern.
 #[derive(Clone, Copy)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::{any, prop, proptest};
 
-use super::{Collate, Column, ColumnLayout, Condition, Kind, Pattern, Schema};
-use crate::Filter;
+use crate::number::Number;
+use crate::{Collate, Column, ColumnLayout, Condition, Kind, Pattern, Schema};
 
 /// Collation 1 ignores case.
 struct Simple;
@@ -88,7 +88,7 @@ fn row(nulls: [u8; 2]) -> Vec<u8> {
     row
 }
 
-fn compile(text: &str) -> Result<Condition, super::ConditionError> {
+fn compile(text: &str) -> Result<Condition, crate::Error> {
     let collate: Arc<dyn Collate> = Arc::new(Simple);
     Condition::compile(text, &schema(), &collate)
 }
@@ -332,6 +332,29 @@ fn a_row_that_is_too_short_does_not_match() {
     let condition = compile("id = id or 1").unwrap();
     let row = row([0, 0]);
     (0..38).for_each(|len| assert!(!condition.matches(&row[..len]), "{len}"));
+}
+
+#[test]
+fn a_column_is_read_by_its_number() {
+    let (schema, null) = (schema(), row([1, 0]));
+    let row = row([0, 0]);
+    assert_eq!(schema.bytes(&row, 8), Some(&b"Bob"[..]));
+    assert_eq!(schema.bytes(&null, 0), None);
+    assert_eq!(schema.integer(&row, 0), Some(-7));
+    assert_eq!(schema.integer(&null, 0), None);
+    assert_eq!(schema.integer(&row, 3), None, "a date");
+    assert_eq!(schema.integer(&row, 99), None, "no column");
+    assert_eq!(schema.unix_ms(&row, 4), Some(1_795_305_598_250));
+    assert_eq!(schema.unix_ms(&row, 9), Some(1_000_000_000_000));
+    assert_eq!(schema.unix_ms(&row, 0), Some(-7000));
+    assert_eq!(schema.unix_ms(&row, 6), None, "a time of no day");
+}
+
+#[test]
+fn a_fraction_of_a_millisecond_counts_as_a_whole_one() {
+    let thousandths = |digits| Number { digits, scale: 4 }.thousandths();
+    assert_eq!([10_000, 10_001, 10_009, -1].map(thousandths), [Some(1000), Some(1001), Some(1001), Some(0)]);
+    assert_eq!(Number::from(i128::MAX).thousandths(), None);
 }
 
 proptest! {

@@ -103,6 +103,13 @@ impl Number {
         Some(Number { digits: self.digits.checked_pow(exponent)?, scale })
     }
 
+    /// The number in thousandths, rounded up.
+    pub(crate) fn thousandths(self) -> Option<i128> {
+        let unit = 10i128.checked_pow(u32::from(self.scale))?;
+        let thousandths = self.digits.checked_mul(1000)?;
+        Some(thousandths.div_euclid(unit) + i128::from(thousandths.rem_euclid(unit) > 0))
+    }
+
     /// The number in decimal, with as many digits after the point as its scale says.
     pub(crate) fn text(self) -> String {
         if let (0, Ok(whole)) = (self.scale, i64::try_from(self.digits)) {

@@ -1,6 +1,6 @@
 //! Temporal values as numbers: how rows store them, and how literals are written.
 
-use super::number::Number;
+use crate::number::Number;
 
 /// Reads a big-endian number, as in the server's packed times.
 fn big_endian(bytes: &[u8]) -> i128 {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::number::Number;
-use super::schema::{Kind, Schema, Value};
-use super::time;
+use condition::{Kind, Schema};
+
 use crate::Error;
 use crate::format::checkpoint::Definition;
 use crate::format::order::Order;
@@ -74,9 +73,9 @@ impl AttributeReader {
     }
 
     fn priority(&self, row: &[u8]) -> i64 {
-        let Some((column, values)) = self.order.priority.zip(self.schema.read(row)) else { return 0 };
-        let Value::Number(number) = values.get(column_index(column)) else { return 0 };
-        i64::try_from(number.digits).unwrap_or(i64::MAX)
+        let column = self.order.priority.map(column_index);
+        let value = column.and_then(|column| self.schema.integer(row, column));
+        value.map_or(0, |value| i64::try_from(value).unwrap_or(i64::MAX))
     }
 
     fn group(&self, row: &[u8]) -> u64 {
@@ -92,29 +91,16 @@ impl AttributeReader {
 
     /// The beginning of the hash of a column; nothing when that is NULL.
     fn hash<const N: usize>(&self, column: Option<u32>, row: &[u8]) -> Option<[u8; N]> {
-        let (column, values) = column.zip(self.schema.read(row))?;
-        blake3::hash(values.raw(column_index(column))?).as_bytes().first_chunk().copied()
+        blake3::hash(self.schema.bytes(row, column_index(column?))?).as_bytes().first_chunk().copied()
     }
 
     /// A fraction of a millisecond counts as a whole one, because a row must not come too early.
     fn due_ms(&self, column: u32, row: &[u8]) -> Option<u64> {
-        let (column, values) = (column_index(column), self.schema.read(row)?);
-        let Value::Number(number) = values.get(column) else { return None };
-        let moment = match self.schema.columns.get(column)?.kind {
-            Kind::DateTime(_) => time::since_1970(number)?,
-            _ => number,
-        };
-        Some(u64::try_from(thousandths(moment)?.max(0)).unwrap_or(u64::MAX))
+        let due_ms = self.schema.unix_ms(row, column_index(column))?;
+        Some(u64::try_from(due_ms.max(0)).unwrap_or(u64::MAX))
     }
 }
 
 fn column_index(column: u32) -> usize {
     usize::try_from(column).unwrap_or(usize::MAX)
-}
-
-/// A number in thousandths, rounded up.
-fn thousandths(number: Number) -> Option<i128> {
-    let unit = 10i128.checked_pow(u32::from(number.scale))?;
-    let thousandths = number.digits.checked_mul(1000)?;
-    Some(thousandths.div_euclid(unit) + i128::from(thousandths.rem_euclid(unit) > 0))
 }

@@ -4,11 +4,11 @@ mod range;
 
 use std::collections::BTreeSet;
 
-use super::evaluate::{IsOperand, Node, Operation};
-use super::lexer::{Token, next};
-use super::schema::{FAILED, Kind, Schema, WHY};
-use super::time::{Shape, literal};
-use super::{Collate, Column};
+use crate::collate::Collate;
+use crate::evaluate::{IsOperand, Node, Operation};
+use crate::lexer::{Token, next};
+use crate::schema::{Column, FAILED, Kind, Schema, WHY};
+use crate::time::{Shape, literal};
 
 /// The deepest nesting of parentheses, signs and operators: a server's thread has 292 KiB of stack.
 const DEPTH_MAX: usize = 60;

@@ -1,6 +1,6 @@
 //! Words, numbers and signs of a condition.
 
-use super::number::Number;
+use crate::number::Number;
 
 /// A token of a condition.
 #[derive(Clone, Debug, PartialEq)]

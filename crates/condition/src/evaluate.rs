@@ -1,8 +1,8 @@
 //! A condition as a tree, and its value for a row.
 
-use super::number::Number;
-use super::schema::{Value, Values};
-use super::{Collate, Pattern};
+use crate::collate::{Collate, Pattern};
+use crate::number::Number;
+use crate::schema::{Schema, Value, Values};
 
 /// Operations on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,7 +130,7 @@ impl Node {
         if self.has_columns() {
             return self;
         }
-        let schema = super::Schema::default();
+        let schema = Schema::default();
         let value = schema.read(&[]).and_then(|row| self.number(&row, collate));
         value.map_or(Node::Null, Node::Number)
     }

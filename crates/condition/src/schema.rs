@@ -1,9 +1,8 @@
 //! What the core knows about a row: its columns, their types, and where their bytes lie.
 
-use crate::format::wire::{ByteReader, put_varint};
-
-use super::number::{Number, SCALE_MAX};
-use super::time;
+use crate::number::{Number, SCALE_MAX};
+use crate::time;
+use crate::wire::{ByteReader, put_varint};
 
 /// What a column holds, as the server stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +163,34 @@ impl Schema {
             columns.push(Column { name, kind, layout, null_bit, members });
         }
         reader.is_empty().then_some(Schema { null_bytes, fixed_bytes, columns })
+    }
+
+    /// The bytes of a column; `None` when it is NULL or can't be read.
+    #[must_use]
+    pub fn bytes<'row>(&'row self, row: &'row [u8], column: usize) -> Option<&'row [u8]> {
+        self.read(row)?.raw(column)
+    }
+
+    /// The value of a column of whole numbers.
+    #[must_use]
+    pub fn integer(&self, row: &[u8], column: usize) -> Option<i128> {
+        match (self.columns.get(column)?.kind, self.read(row)?.get(column)) {
+            (Kind::Integer { .. }, Value::Number(number)) => Some(number.digits),
+            _ => None,
+        }
+    }
+
+    /// The time in a column: milliseconds since 1970, rounded up. A DATETIME is UTC, and a number counts
+    /// seconds.
+    #[must_use]
+    pub fn unix_ms(&self, row: &[u8], column: usize) -> Option<i128> {
+        let Value::Number(number) = self.read(row)?.get(column) else { return None };
+        let seconds = match self.columns.get(column)?.kind {
+            Kind::DateTime(_) => time::since_1970(number)?,
+            Kind::Integer { .. } | Kind::Timestamp(_) => number,
+            _ => return None,
+        };
+        seconds.thousandths()
     }
 
     /// Splits a row into its parts; `None` when it is too short.
