@@ -16,7 +16,7 @@ use humanize::text;
 use instance::binary_log::BinaryLog;
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
-use pitr::{Reached, Recovery, RecoveryTarget};
+use pitr::{Folders, Reached, Recovery, RecoveryTarget};
 use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 
@@ -126,10 +126,11 @@ pub(super) fn run(goal: Option<&RecoveryTarget>, arguments: &Arguments, report: 
     let options = needs.options(&arguments.until.server_option)?;
     // What a replay alters outside of its data folder is moved there, which a mount can't do.
     let is_lazy = past.is_none() || !needs.has_outside();
-    let (generation, files) =
-        instance::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, &report.shared())?;
+    let to = instance::Work { folder: &work.folder, jobs, is_lazy };
+    let (generation, files) = instance::readable(&named, generation, &to, &stop, &report.shared())?;
     let way = past.as_ref().map(|past| until::Told::new(&named, past));
-    let dumped = dump_from(arguments, (&files, past), (&work.folder, &needs, options), &stop, report);
+    let opened = Opened { files: &files, work: &work.folder, needs: &needs, options };
+    let dumped = dump_from(arguments, opened, past, &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
@@ -175,14 +176,24 @@ struct Dumped {
     reached: Option<Reached>,
 }
 
-/// Brings the files to the moment, starts a server on them, and dumps from it.
+/// The files of the generation, and the server for them.
+struct Opened<'a> {
+    files: &'a Files,
+    /// A folder to work in.
+    work: &'a Path,
+    needs: &'a Requirements,
+    options: Vec<String>,
+}
+
+/// Brings the files to the recovery target, starts a server on them, and dumps from it.
 fn dump_from(
     arguments: &Arguments,
-    (files, past): (&Files, Option<Recovery<'_>>),
-    (work, needs, options): (&Path, &Requirements, Vec<String>),
+    opened: Opened<'_>,
+    recovery: Option<Recovery<'_>>,
     stop: &Arc<AtomicBool>,
     report: &Report,
 ) -> Result<Dumped> {
+    let Opened { files, work, needs, options } = opened;
     let own = &arguments.until;
     let options: Vec<String> = instance::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
     let wanted = Wanted {
@@ -197,8 +208,10 @@ fn dump_from(
     let data = instance::data(files, wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let go = |past: Recovery<'_>| past.replay((&data, work), (&selection, wanted), stop, &report.shared());
-    let reached = past.map(go).transpose()?.map(|(reached, _)| reached);
+    let folders = Folders { data: &data, work };
+    let replay =
+        |recovery: Recovery<'_>| recovery.replay(folders, &selection, wanted, stop, &report.shared());
+    let reached = recovery.map(replay).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data, needs.log())?;
     let options: Vec<String> =
         [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();

@@ -16,7 +16,7 @@ use failure::usage;
 use humanize::{date_time, text};
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
-use pitr::{Found, Reached, Recovery, RecoveryTarget, ReplayPlan, Start, single};
+use pitr::{Folders, Found, Reached, Recovery, RecoveryTarget, ReplayPlan, Start, single};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ pub(super) fn run(goal: &RecoveryTarget, arguments: &super::Arguments, report: &
     told.tables = Some(tables);
     told.seconds = Some(began.elapsed().as_secs_f64());
     told.tell("is restored", &reached, report)?;
-    tell_prepared(&reached.found.way, report);
+    tell_prepared(&reached.found.plan, report);
     Ok(exit(&reached.found))
 }
 
@@ -132,7 +132,7 @@ pub(super) fn exit(found: &Found) -> Exit {
 pub(super) fn plan(named: &Named, past: &Recovery<'_>, report: &Report) -> Result<Exit> {
     let reached = past.plan()?;
     Told::new(named, past).tell("would be restored", reached, report)?;
-    tell_prepared(&reached.found.way, report);
+    tell_prepared(&reached.found.plan, report);
     Ok(exit(&reached.found))
 }
 
@@ -166,13 +166,14 @@ fn whole(
     if named.is_tree(request)? {
         instance::files(named, work.path(), request, RunContext { stop, progress: report })?;
     } else {
-        instance::out_of_volume(named, past.generation, (work.path(), jobs), stop, &report.shared())?;
+        let to = instance::Work { folder: work.path(), jobs, is_lazy: true };
+        instance::out_of_volume(named, past.generation, &to, stop, &report.shared())?;
     }
     let data = instance::data(&Files::Folder(tree.clone()), wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let replayed =
-        past.replay((&data, work.path()), (&Selection::default(), wanted), stop, &report.shared())?;
+    let folders = Folders { data: &data, work: work.path() };
+    let replayed = past.replay(folders, &Selection::default(), wanted, stop, &report.shared())?;
     finish(&tree, &data, target)?;
     Ok(replayed)
 }
@@ -225,7 +226,7 @@ impl Told {
     pub(super) fn json(&self, reached: &Reached) -> Value {
         let Told { name, generation, timeline, .. } = self;
         let Reached { start, found } = reached;
-        let (way, (file, offset)) = (&found.way, &start.own);
+        let (way, (file, offset)) = (&found.plan, &start.own);
         let mut message = json!({
             "message_type": "summary", "name": name, "generation": generation, "timeline": timeline,
             "from_file": file, "from_offset": offset, "transactions": way.transactions,
@@ -251,7 +252,7 @@ impl Told {
         let Told { name, generation, .. } = self;
         let Reached { start, found } = reached;
         let (file, offset) = &start.own;
-        let (way, last) = (&found.way, last(&found.way));
+        let (way, last) = (&found.plan, last(&found.plan));
         let when = way.time.map(|time| format!(" ({})", date_time::shown(time))).unwrap_or_default();
         let to = if last.is_empty() { String::new() } else { format!(" to {last}{when}") };
         let tables = self.tables.map(|number| format!("; {} checked", count(number as u64, "table")));
