@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_part_of_the_binary_log_that_was_written_to_is_not_taken_as_it_was_read() {
         let folder = DataFolder::new();
-        ["binlog.000001", "binlog.000002", "binlog.000003"].map(|log| folder.write(log, b"events"));
+        folder.write_each(&["binlog.000001", "binlog.000002", "binlog.000003"]);
         let (list, again) = after(&folder, || folder.append("binlog.000001", b"more"), &[]);
         let logs = list.copied.iter().filter(|node| node.kind == Kind::File);
         assert_eq!((paths(logs), again.len()), (vec!["binlog.000002"], 0));
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_left_is_known_by_its_folders_and_times() {
         let folder = DataFolder::new();
-        ["aria_log_control", "d/t.MAD", "d/m.MYD", "d/q.queue/1.0.seg"].map(|file| folder.write(file, b"1"));
+        folder.write_each(&["aria_log_control", "d/t.MAD", "d/m.MYD", "d/q.queue/1.0.seg"]);
         let (list, again) = after(&folder, || (), &[]);
         assert_eq!(again, ["d/m.MYD"]);
         let folders: Vec<&str> = list.no_commit.folders.iter().filter_map(|path| path.to_str()).collect();

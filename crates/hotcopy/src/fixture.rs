@@ -46,6 +46,11 @@ impl DataFolder {
         std::fs::write(path, bytes).unwrap();
     }
 
+    /// Writes files of which only the names matter.
+    pub(crate) fn write_each(&self, paths: &[&str]) {
+        paths.iter().for_each(|path| self.write(path, b"bytes"));
+    }
+
     /// Writes a tablespace of two pages.
     pub(crate) fn tablespace(&self, path: &str, space: u32) {
         self.write(path, &[0; 2 * PAGE]);

@@ -234,7 +234,7 @@ mod tests {
         let folder = folder();
         folder.write("d/#sql-a.frm", b"an ALTER TABLE");
         // These are copied at another time.
-        ["d/t.frm", "d/t.ibd", "binlog.000001", "host.pid"].map(|file| folder.write(file, b"other"));
+        folder.write_each(&["d/t.frm", "d/t.ibd", "binlog.000001", "host.pid"]);
         let staged = staged(&folder, &|_| ()).unwrap();
         let logs = (132..=135).map(|log| format!("aria_log.00000{log}"));
         let expected: BTreeSet<String> =
