@@ -27,29 +27,18 @@ pub struct DumpBuilder<'a> {
     manifest: Manifest,
 }
 
-/// What a dump says of itself.
-#[derive(Clone, Debug)]
-pub struct DumpHeader {
-    /// Up to 32 hexadecimal digits that no other dump has.
-    pub id: String,
-    /// What it was made of.
-    pub source: Source,
-    /// What it has of its source.
-    pub selection: Selection,
-}
-
 impl<'a> DumpBuilder<'a> {
-    /// Begins a dump in a new folder. `codec`: compression of the data files, and its level.
+    /// Begins a dump in a new folder. `id`: up to 32 hexadecimal digits that no other dump has; `selection`:
+    /// what it has of its source; `codec`: compression of the data files, and its level.
     ///
     /// # Errors
     /// [`Error::File`] when the folder can't be made, or exists.
     pub fn begin(
         disk: &'a dyn Disk,
         folder: &Path,
-        header: DumpHeader,
+        (id, source, selection): (String, Source, Selection),
         codec: (Codec, u32),
     ) -> Result<DumpBuilder<'a>, Error> {
-        let DumpHeader { id, source, selection } = header;
         disk.create_folder(folder).map_err(Error::file(folder))?;
         let mut manifest = Manifest::new(id, source, Format::Tsv, codec.0);
         manifest.selection = Some(selection);
@@ -283,8 +272,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump");
         let source = Source::of_files("10.11.19-MariaDB".to_owned());
-        let header = DumpHeader { id: "0a".to_owned(), source, selection: Selection::default() };
-        let mut maker = DumpBuilder::begin(&RealDisk, &path, header, (Codec::Plain, 0)).unwrap();
+        let about = ("0a".to_owned(), source, Selection::default());
+        let mut maker = DumpBuilder::begin(&RealDisk, &path, about, (Codec::Plain, 0)).unwrap();
         maker.chunk_bytes = 10;
         let failed = maker.table(table(), true, |out| {
             out.write_all(b"1\ta\tx\n1\tb\tx\n").unwrap();
@@ -342,9 +331,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_with_the_file() {
         let disk = disk::faults::FaultDisk::default();
-        let source = Source::of_files("10.11.19-MariaDB".to_owned());
-        let header = DumpHeader { id: "0a".to_owned(), source, selection: Selection::default() };
-        let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), header, (Codec::Plain, 0)).unwrap();
+        let about = ("0a".to_owned(), Source::of_files("10.11.19-MariaDB".to_owned()), Selection::default());
+        let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), about, (Codec::Plain, 0)).unwrap();
         disk.limit(1000);
         let mut said = None;
         maker

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use codec::Codec;
 use disk::{Disk, RealDisk};
-use dump::{DumpBuilder, DumpHeader, Source};
+use dump::{DumpBuilder, Source};
 use failure::usage;
 use physical::{Table, TableFiles};
 use server::catalogue::{self, Kind, Object, Settings};
@@ -111,8 +111,7 @@ impl Folder {
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())?;
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let header = DumpHeader { id, source, selection };
-        let maker = DumpBuilder::begin(&RealDisk, &arguments.output, header, CODEC)
+        let maker = DumpBuilder::begin(&RealDisk, &arguments.output, (id, source, selection), CODEC)
             .with_context(|| format!("-o {}", arguments.output.display()))?;
         Ok(Folder { maker, tables: Vec::new(), objects, omitted })
     }
