@@ -106,7 +106,7 @@ impl HotFeed<'_> {
     fn store(&mut self, blocked: DdlBlocked) -> io::Result<(Stored, Region)> {
         let (stored, region) = blocked.block_commits()?.release(&self.files)?.store(&self.files)?;
         let source = self.note["source"].as_str().unwrap_or_default();
-        stored.report(&snapshot::in_messages(source), &*self.login.report);
+        stored.report(snapshot::in_messages(source), &*self.login.report);
         stored.note(&mut self.note);
         self.files.places.note(self.files.machine, &mut self.note)?;
         if self.note.to_string().len() > NOTE_ROOM {
