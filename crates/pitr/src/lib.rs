@@ -32,7 +32,7 @@ use self::other_timeline::LoggedState;
 
 pub use self::recovery::{Reached, Recovery, StepsRequest};
 pub use self::recovery_target::{RecoveryTarget, single};
-pub use self::replay::Folders;
+pub use self::replay::{Folders, ReplayRequest};
 pub use self::replay_plan::{Found, ReplayPlan};
 pub use self::server_options::must_replay_all;
 pub use self::steps::Steps;

@@ -8,7 +8,6 @@ use std::{fs, iter};
 use anyhow::{Result, bail, ensure};
 use block::Generation;
 use disk::{Disk, RealDisk};
-use dump::Selection;
 use instance::Wanted;
 use instance::binary_log::{self, BinaryLog, Position};
 use progress::{Progress, Shared};
@@ -19,7 +18,7 @@ use transactions::{LogFile, Times, XaName, names};
 use crate::linked_tables::LinkedTables;
 use crate::other_timeline::LoggedState;
 use crate::recovery_target::{RecoveryTarget, Unreachable};
-use crate::replay::{Folders, Replay};
+use crate::replay::{Folders, Replay, ReplayRequest};
 use crate::replay_plan::{self, Found};
 use crate::steps::Steps;
 use crate::{Log, Start, same_log};
@@ -193,27 +192,26 @@ impl<'a> Recovery<'a> {
         Ok(reached)
     }
 
-    /// Brings the data of the generation to the goal, and checks the tables `only`. Returns what was replayed,
-    /// and how many tables were checked. The data have no log then.
+    /// Brings the data of the generation to the goal, and checks tables. Returns what was replayed, and how
+    /// many tables were checked. The data have no log then.
     ///
     /// # Errors
     /// What the server says, and [`block::Error::Stopped`]. The data are of no use then.
     pub fn replay(
         mut self,
         folders: Folders<'_>,
-        only: &Selection,
-        wanted: Wanted<'_>,
+        request: ReplayRequest<'_>,
         stop: &AtomicBool,
         report: &Shared,
     ) -> Result<(Reached, usize)> {
         let data = folders.data;
-        let (reached, name) = self.begin(data, wanted, stop, report)?;
+        let (reached, name) = self.begin(data, request.wanted, stop, report)?;
         let Reached { start, found } = &reached;
         let files = self.log.from(&start.here.0).unwrap_or_default();
         let files = files.get(..=found.plan.end.map_or(0, |end| end.file)).unwrap_or(files).to_vec();
         let replay = Replay::new(folders, files, start.here.1, found.servers.clone())?;
         let apart = LinkedTables::new(data, &replay.work)?;
-        let tables = replay.run(wanted, &found.plan, only, stop, report)?;
+        let tables = replay.run(&request, &found.plan, stop, report)?;
         apart.back()?;
         forget_log(data, &name)?;
         Ok((reached, tables))

@@ -38,6 +38,15 @@ pub struct Folders<'a> {
     pub work: &'a Path,
 }
 
+/// The server that replays.
+#[derive(Clone, Copy)]
+pub struct ReplayRequest<'a> {
+    /// How it is wanted.
+    pub wanted: Wanted<'a>,
+    /// The tables that it checks.
+    pub only: &'a Selection,
+}
+
 /// What is replayed.
 pub struct Replay {
     /// The data.
@@ -65,19 +74,19 @@ impl Replay {
         Ok(Replay { data, work, files, from, servers })
     }
 
-    /// Applies the log to data that no server uses, checks the tables `only`, and proves what can be proven.
+    /// Applies the log to data that no server uses, checks tables, and proves what can be proven.
     /// Returns how many tables were checked.
     ///
     /// # Errors
     /// What the server says; [`block::Error::Stopped`]. The data are of no use then.
     pub fn run(
         &self,
-        wanted: Wanted<'_>,
+        request: &ReplayRequest<'_>,
         plan: &ReplayPlan,
-        only: &Selection,
         stop: &AtomicBool,
         report: &Shared,
     ) -> Result<usize> {
+        let ReplayRequest { wanted, only } = *request;
         let (mut server, account) = self.start(wanted, plan)?;
         let mut session = account.connect(&server)?;
         if plan.transactions > 0 {

@@ -16,7 +16,7 @@ use humanize::text;
 use instance::binary_log::BinaryLog;
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
-use pitr::{Folders, Reached, Recovery, RecoveryTarget};
+use pitr::{Folders, Reached, Recovery, RecoveryTarget, ReplayRequest};
 use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 
@@ -209,8 +209,8 @@ fn dump_from(
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
     let folders = Folders { data: &data, work };
-    let replay =
-        |recovery: Recovery<'_>| recovery.replay(folders, &selection, wanted, stop, &report.shared());
+    let request = ReplayRequest { wanted, only: &selection };
+    let replay = |recovery: Recovery<'_>| recovery.replay(folders, request, stop, &report.shared());
     let reached = recovery.map(replay).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data, needs.log())?;
     let options: Vec<String> =

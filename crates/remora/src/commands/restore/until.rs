@@ -16,7 +16,7 @@ use failure::usage;
 use humanize::{date_time, text};
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
-use pitr::{Folders, Found, Reached, Recovery, RecoveryTarget, ReplayPlan, Start, single};
+use pitr::{Folders, Found, Reached, Recovery, RecoveryTarget, ReplayPlan, ReplayRequest, Start, single};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
@@ -173,7 +173,8 @@ fn whole(
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
     let folders = Folders { data: &data, work: work.path() };
-    let replayed = past.replay(folders, &Selection::default(), wanted, stop, &report.shared())?;
+    let request = ReplayRequest { wanted, only: &Selection::default() };
+    let replayed = past.replay(folders, request, stop, &report.shared())?;
     finish(&tree, &data, target)?;
     Ok(replayed)
 }

@@ -14,7 +14,7 @@ use failure::usage;
 use instance::binary_log::BinaryLog;
 use instance::requirements::{NOTHING, Requirements};
 use instance::{Files, Wanted};
-use pitr::{Folders, Recovery, RecoveryTarget, must_replay_all};
+use pitr::{Folders, Recovery, RecoveryTarget, ReplayRequest, must_replay_all};
 use progress::{Progress, count};
 use repository::Named;
 use sandbox::Sandbox;
@@ -189,7 +189,8 @@ impl Proof<'_> {
         instance::refuse_outside(&data)?;
         if let Some(past) = past {
             let folders = Folders { data: &data, work };
-            past.replay(folders, &Selection::default(), wanted, stop, &report.shared())?;
+            let request = ReplayRequest { wanted, only: &Selection::default() };
+            past.replay(folders, request, stop, &report.shared())?;
         }
         let log = BinaryLog::find(&data, needs.log())?;
         let server = instance::start(&data, log.as_ref(), wanted)?;
