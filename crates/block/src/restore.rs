@@ -185,7 +185,7 @@ pub fn in_place(
     request: Request,
     context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    run(repository, (volume, name, false), request, context)
+    run(repository, &Destination { volume, name, is_fresh: false }, request, context)
 }
 
 /// Restores into a target that already has the volume's length and contains only zeros.
@@ -195,15 +195,25 @@ pub(crate) fn in_place_fresh(
     request: Request,
     context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    run(repository, (volume, name, true), Request { delta: false, ..request }, context)
+    let to = Destination { volume, name, is_fresh: true };
+    run(repository, &to, Request { delta: false, ..request }, context)
+}
+
+/// Where a volume is restored to.
+struct Destination<'a> {
+    volume: &'a dyn Volume,
+    name: &'a str,
+    /// Whether it has the volume's length and contains only zeros.
+    is_fresh: bool,
 }
 
 fn run(
     repository: &Repository,
-    (volume, name, fresh): (&dyn Volume, &str, bool),
+    to: &Destination<'_>,
     request: Request,
     context: RunContext<'_>,
 ) -> Result<Summary, Error> {
+    let Destination { volume, name, is_fresh: fresh } = *to;
     let _stays = repository.lock_reader()?;
     let (loaded, chain, mut damages) = find(repository, request)?;
     let failed = |source| Error::Target { name: name.to_owned(), source };

@@ -6,10 +6,11 @@
 mod apply;
 mod foreign_keys;
 mod own_log;
+mod span;
 mod tracking;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,18 +22,19 @@ use binlog::event::table::Table;
 use binlog::row::Row;
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
-use pitr::{Log, Recovery, RecoveryTarget, Steps};
+use pitr::{Folders, Log, Recovery, RecoveryTarget, Steps, StepsRequest};
 use progress::{Progress, Shared, Silent};
 use repository::Named;
 use server::{TableName, quote_name};
 use tempfile::TempDir;
 use transactions::{
-    Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Walk, logged, names, slot,
+    AskedRow, Filter, Known, LogFile, Place, RowsEvent, Transaction, Walk, logged, names, slot,
 };
 
 use self::apply::Apply;
 use self::foreign_keys::{ForeignKey, Graph};
 use self::own_log::OwnLog;
+use self::span::Span;
 use self::tracking::{Cause, Notes};
 use crate::statement;
 use crate::table_form::{Obstacle, TableForm};
@@ -51,22 +53,14 @@ pub struct Origin {
     pub log: Log,
 }
 
-/// The transactions that are asked for: where the first and the last begin, and all servers in the log.
-#[derive(Default)]
-struct Span {
-    ends: Option<(Place, Place)>,
-    servers: BTreeSet<u32>,
-}
-
-impl Take for Span {
-    fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()> {
-        self.servers.insert(whole.server_id);
-        if asked == Asked::Yes && !whole.tables.is_empty() {
-            let first = self.ends.map_or(whole.start, |(first, _)| first);
-            self.ends = Some((first, whole.start));
-        }
-        Ok(())
-    }
+/// Which transactions are asked for.
+pub struct Query<'a> {
+    /// Leaves others out.
+    pub filter: &'a Filter,
+    /// The definitions of their tables.
+    pub known: &'a Known,
+    /// A folder to work in.
+    pub work: &'a Path,
 }
 
 /// A row of a transaction.
@@ -108,28 +102,30 @@ struct Open {
 
 impl<'a> Cascades<'a> {
     /// Starts the server, on the generation before the first transaction that is asked for. `None` if none
-    /// is. The data are put into a new folder in `work` if they can't be mounted.
+    /// is. The data are put into a new folder in [`Query::work`] if they can't be mounted.
     pub fn start(
         Origin { named, generation, log }: Origin,
-        (filter, known): (&Filter, &Known),
-        work: &Path,
-        (stop, report): (&'a AtomicBool, &'a Shared),
+        query: &Query<'_>,
+        stop: &'a AtomicBool,
+        report: &'a Shared,
     ) -> Result<Option<Cascades<'a>>> {
+        let Query { filter, known, work } = *query;
         let mut span = Span::default();
         let files: Vec<LogFile> = log.files.clone();
-        // What is wrong with the log is told when it is read again.
+        // What is wrong with the log is reported when it is read again.
         Walk::new(&files, filter, known, &mut span, &Silent).all()?;
         let Some((first, last)) = span.ends else { return Ok(None) };
         let file = files.get(first.file).map(|path| names::file(path)).unwrap_or_default();
         let goal = RecoveryTarget::Position(file, first.at);
-        let past = Recovery::find_in((&named, generation), &goal, log, report)?;
-        let generation = Some(past.generation);
+        let recovery = Recovery::find_in((&named, generation), &goal, log, report)?;
+        let generation = Some(recovery.generation);
         let needs = Requirements::of(&named.repository, generation)?;
-        let given = needs.options(&[])?;
+        let options: Vec<String> =
+            instance::FRUGAL.map(str::to_owned).into_iter().chain(needs.options(&[])?).collect();
         let wanted = Wanted {
             data_folder: None,
             server: None,
-            options: &given,
+            options: &options,
             work: Some(work),
             needs: &needs,
             account: None,
@@ -137,18 +133,15 @@ impl<'a> Cascades<'a> {
         let folder = wanted.work_folder()?;
         let work = folder.path();
         report.phase("opening the backup", None);
-        let (_, files) = instance::readable(
-            &named,
-            generation,
-            (
-                work,
-                std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-                !needs.has_outside(),
-            ),
-            stop,
-            report,
-        )?;
-        let served = serve(past, (&files, wanted), (work, last.file, &span.servers), (stop, report));
+        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let to = instance::Work { folder: work, jobs, is_lazy: !needs.has_outside() };
+        let (_, files) = instance::readable(&named, generation, &to, stop, report)?;
+        let served = data(&files, wanted, report).and_then(|data| {
+            let folders = Folders { data: &data, work };
+            let options = own_log::options(work)?;
+            let request = StepsRequest { wanted, options, last: last.file, servers: &span.servers };
+            serve(recovery, folders, request, stop, report)
+        });
         let (steps, notes, own, apply) = served.map_err(|error| blamed(&files, error))?;
         let (checked, open, has_graph) = (BTreeSet::new(), None, false);
         let _work = folder;
@@ -382,22 +375,25 @@ fn blamed(files: &Files, error: anyhow::Error) -> anyhow::Error {
     if is_damaged(files) { failure::damage(format!("{DAMAGED}: {error:#}")) } else { error }
 }
 
-/// Starts the server on a copy, with all that asks it.
-fn serve(
-    past: Recovery<'_>,
-    (files, wanted): (&Files, Wanted<'_>),
-    (work, last, servers): (&Path, usize, &BTreeSet<u32>),
-    (stop, report): (&AtomicBool, &Shared),
-) -> Result<(Steps, Notes, OwnLog, Apply)> {
+/// The data folder, from which nothing leads outside.
+fn data(files: &Files, wanted: Wanted<'_>, report: &Shared) -> Result<PathBuf> {
     report.phase("recovering", None);
     let data = instance::data(files, wanted)?;
     instance::refuse_outside(&data)?;
-    let options: Vec<String> =
-        instance::FRUGAL.map(str::to_owned).into_iter().chain(wanted.options.iter().cloned()).collect();
-    let wanted = (Wanted { options: &options, ..wanted }, own_log::options(work)?);
-    let steps = past.steps((&data, work), (last, servers), wanted, (stop, report))?;
+    Ok(data)
+}
+
+/// Starts the server on a copy, with all that asks it.
+fn serve(
+    recovery: Recovery<'_>,
+    folders: Folders<'_>,
+    request: StepsRequest<'_>,
+    stop: &AtomicBool,
+    report: &Shared,
+) -> Result<(Steps, Notes, OwnLog, Apply)> {
+    let steps = recovery.steps(folders, request, stop, report)?;
     let notes = Notes::new(steps.session()?)?;
-    let own = OwnLog::open(work)?;
+    let own = OwnLog::open(folders.work)?;
     let apply = Apply::new(steps.session()?, &own.described)?;
     Ok((steps, notes, own, apply))
 }

@@ -18,7 +18,7 @@ mod undo;
 mod undo_record;
 
 pub use backup_definitions::FromBackups;
-pub use cascades::{Cascades, Origin};
+pub use cascades::{Cascades, Origin, Query};
 pub use spool::Spool;
 pub use undo::{Sums, Undo};
 pub use undo_record::Records;

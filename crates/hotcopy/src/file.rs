@@ -34,7 +34,7 @@ const SETTINGS: [&str; 8] = [
     // Keys are in no backup.
     "file_key_management_filename",
 ];
-/// The setting with the files of temporary tables, which a server makes anew.
+/// The setting with the files of temporary tables, which a server makes again.
 const TEMPORARY: &str = "innodb_temp_data_file_path";
 /// The setting with the folder of the redo log, which is copied in a way of its own.
 const REDO_FOLDER: &str = "innodb_log_group_home_dir";
@@ -42,12 +42,12 @@ const REDO_FOLDER: &str = "innodb_log_group_home_dir";
 const KEY_OF_KEYS: (&str, &str) = ("file_key_management_filekey", "FILE:");
 /// What the name of a partition ends with while an ALTER TABLE makes it.
 const MADE: &[u8] = b"#TMP#";
-/// Files that a server makes anew, or that are of no use in a copy.
+/// Files that a server makes again, or that are of no use in a copy.
 const OF_NO_USE: [&str; 6] = ["pid", "sock", "err", "incomplete", "lock", "prev"];
 
 /// When a file is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub(crate) enum When {
     /// While the server works: pages, which the redo log completes.
     Pages,
     /// The same: a part of the binary log, or of a queue. Only to the newest of them something is added.
@@ -72,8 +72,24 @@ pub(crate) struct Names {
     relay_log: Option<PathBuf>,
     /// The list of the binary log's files.
     pub index: Option<PathBuf>,
-    /// Files with messages and statements for people, with keys, of temporary tables, and the redo log.
-    told: BTreeSet<PathBuf>,
+    /// Files that are not copied in this way: with messages and statements for people, with keys, of temporary
+    /// tables, and the redo log.
+    not_copied: BTreeSet<PathBuf>,
+}
+
+#[cfg(test)]
+impl Names {
+    /// Of a server with a binary log, `binlog`.
+    pub(crate) fn for_tests() -> Names {
+        Names {
+            page_bytes: 16_384,
+            system: BTreeSet::from(["ibdata1".into()]),
+            binary_log: Some("binlog".into()),
+            relay_log: None,
+            index: Some("binlog.index".into()),
+            not_copied: BTreeSet::new(),
+        }
+    }
 }
 
 impl Names {
@@ -96,11 +112,11 @@ impl Names {
         paths.extend(temporary.split(';').filter_map(|file| Some(data.join(file.split(':').next()?))));
         paths.push(data.join(setting(session, REDO_FOLDER)?.unwrap_or_default()).join(REDO));
         let resolved = server_files::resolve(machine, &paths)?;
-        let mut found = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
-        let (binary_log, relay_log) = (found.next().flatten(), found.next().flatten());
-        let index = found.next().flatten();
+        let mut paths = paths.iter().zip(&resolved).map(|(written, real)| inside(written, real));
+        let (binary_log, relay_log) = (paths.next().flatten(), paths.next().flatten());
+        let index = paths.next().flatten();
         let page_bytes = u32::try_from(session.about.innodb_page_size).map_err(io::Error::other)?;
-        Ok(Names { page_bytes, system, binary_log, relay_log, index, told: found.flatten().collect() })
+        Ok(Names { page_bytes, system, binary_log, relay_log, index, not_copied: paths.flatten().collect() })
     }
 
     /// When the file with this path in the copy is copied.
@@ -108,7 +124,7 @@ impl Names {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let end = path.extension().and_then(OsStr::to_str).unwrap_or_default();
         let at_top = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
-        if self.told.contains(path)
+        if self.not_copied.contains(path)
             || self.index.as_deref() == Some(path)
             || at_top && (name.starts_with("ib_logfile") || name.starts_with("ibtmp") || name == DDL)
             || at_top && OF_NO_USE.contains(&end)
@@ -153,8 +169,8 @@ pub(crate) fn is_queue_part(path: &Path) -> bool {
 pub(crate) fn newest<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeSet<PathBuf> {
     let mut newest: BTreeMap<Option<&Path>, &Path> = BTreeMap::new();
     for node in nodes {
-        let found = newest.entry(node.path.parent()).or_insert(&node.path);
-        *found = (*found).max(&node.path);
+        let known = newest.entry(node.path.parent()).or_insert(&node.path);
+        *known = (*known).max(&node.path);
     }
     newest.into_values().map(Path::to_owned).collect()
 }
@@ -252,7 +268,7 @@ mod tests {
             binary_log: Some("binlog".into()),
             relay_log: Some("relay-bin".into()),
             index: Some("binlog.index".into()),
-            told: BTreeSet::from(["host.err".into(), "slow.log".into()]),
+            not_copied: BTreeSet::from(["host.err".into(), "slow.log".into()]),
         };
         let of = |when: When, paths: &[&str]| {
             paths.iter().for_each(|path| assert_eq!(names.when(Path::new(path)), when, "{path}"));

@@ -27,9 +27,8 @@ use server::Session;
 use snapshot::server::data_folder;
 use snapshot::server_files::{resolve, setting};
 
-use crate::early::Early;
 use crate::file::{self, is_altered};
-use crate::found::{Found, Identity, identity};
+use crate::listing::{Identity, ListedFiles, Listing, identity};
 use crate::named;
 
 /// What `innodb_data_file_path` is if nobody has set it.
@@ -42,9 +41,10 @@ const NOTED_MAX: usize = 4096;
 
 /// Where the files of a copy are.
 pub(crate) struct Places {
-    /// The data folder, without links, and as the server calls it.
+    /// The data folder, without links.
     pub data: PathBuf,
-    called: PathBuf,
+    /// The same, as the server calls it.
+    data_as_set: PathBuf,
     /// The redo log.
     pub log: PathBuf,
     /// The folders of Aria's log and of undo tablespaces.
@@ -54,9 +54,9 @@ pub(crate) struct Places {
     /// setting says behind its path.
     system: Vec<(PathBuf, PathBuf, String)>,
     /// Tablespaces that link files lead to, and their folders, by their paths in the copy.
-    led: BTreeMap<PathBuf, PathBuf>,
+    linked: BTreeMap<PathBuf, PathBuf>,
     /// Link files, and what they say in the copy.
-    pub leads: Vec<(Node, Vec<u8>)>,
+    pub link_files: Vec<(Node, Vec<u8>)>,
     /// Links that are followed, and whether each is to a folder.
     links: Vec<(PathBuf, bool)>,
     /// Links that lead to nothing.
@@ -66,7 +66,7 @@ pub(crate) struct Places {
 impl Places {
     /// Asks a server for its settings.
     pub(crate) fn of(session: &mut Session, machine: &Machine) -> io::Result<Places> {
-        let (called, data) = data_folder(session, machine)?;
+        let (data_as_set, data) = data_folder(session, machine)?;
         let mut folder = |name| setting(session, name).map(|value| data.join(value.unwrap_or_default()));
         let log = folder("innodb_log_group_home_dir")?.join(file::REDO);
         let (aria, undo) = (folder("aria_log_dir_path")?, folder("innodb_undo_directory")?);
@@ -92,13 +92,13 @@ impl Places {
         let real = resolved.split_off(3);
         let mut places = Places {
             data,
-            called,
+            data_as_set,
             log: resolved.remove(0),
             aria: resolved.remove(0),
             undo: resolved.remove(0),
             system: Vec::new(),
-            led: BTreeMap::new(),
-            leads: Vec::new(),
+            linked: BTreeMap::new(),
+            link_files: Vec::new(),
             links: Vec::new(),
             dangling: Vec::new(),
         };
@@ -120,7 +120,7 @@ impl Places {
     /// in the data folder.
     pub(crate) fn inside(&self, written: &Path, real: &Path) -> Option<PathBuf> {
         let leads_up = written.components().any(|part| part == Component::ParentDir);
-        let written = [&self.data, &self.called]
+        let written = [&self.data, &self.data_as_set]
             .into_iter()
             .filter(|_| !leads_up)
             .find_map(|top| written.strip_prefix(top).ok());
@@ -147,10 +147,10 @@ impl Places {
         if let Some((_, real, _)) = self.system.iter().find(|(system, ..)| system == path) {
             return real.clone();
         }
-        if let Some(real) = self.led.get(path) {
+        if let Some(real) = self.linked.get(path) {
             return real.clone();
         }
-        if let Some((real, name)) = self.led.get(parent).zip(path.file_name()) {
+        if let Some((real, name)) = self.linked.get(parent).zip(path.file_name()) {
             return real.join(name);
         }
         match parent.as_os_str().is_empty() {
@@ -162,7 +162,7 @@ impl Places {
 
     /// Whether a folder of the copy is one with tables that link files lead to.
     pub(crate) fn is_outside(&self, folder: &Path) -> bool {
-        self.led.contains_key(folder)
+        self.linked.contains_key(folder)
     }
 
     /// The folders outside of the data folder that have files of the copy, except the redo log.
@@ -172,7 +172,7 @@ impl Places {
         let linked = resolve(machine, &links)?.into_iter().zip(&self.links);
         let mut all: BTreeSet<PathBuf> =
             linked.map(|(path, (_, is_folder))| if *is_folder { path } else { parent(&path) }).collect();
-        let files = self.led.iter().filter(|(path, _)| self.led.contains_key(&parent(path)));
+        let files = self.linked.iter().filter(|(path, _)| self.linked.contains_key(&parent(path)));
         all.extend(files.map(|(_, real)| parent(real)));
         all.extend(self.system.iter().map(|(_, real, _)| parent(real)));
         all.extend([self.aria.clone(), self.undo.clone()]);
@@ -182,7 +182,10 @@ impl Places {
 
     /// How many tablespaces link files lead to.
     fn tables(&self) -> usize {
-        self.led.keys().filter(|path| path.parent().is_some_and(|above| self.led.contains_key(above))).count()
+        self.linked
+            .keys()
+            .filter(|path| path.parent().is_some_and(|above| self.linked.contains_key(above)))
+            .count()
     }
 
     /// The same as [`Places::outside`], as far as there is room to note it.
@@ -256,7 +259,7 @@ impl Places {
     /// Files that a setting puts elsewhere, by their paths in the copy.
     fn by_setting(&self, machine: &Machine) -> io::Result<Vec<(PathBuf, Entry)>> {
         let tree = machine.tree();
-        let mut found = Vec::new();
+        let mut files = Vec::new();
         for folder in BTreeSet::from([&self.aria, &self.undo]) {
             if *folder == self.data {
                 continue;
@@ -264,36 +267,36 @@ impl Places {
             for entry in tree.entries(folder).map_err(|error| named(folder, error))? {
                 let path = PathBuf::from(&entry.name);
                 if entry.kind == Kind::File && self.real(&path) == folder.join(&path) {
-                    found.push((path, entry));
+                    files.push((path, entry));
                 }
             }
         }
         for (path, real, _) in &self.system {
             if self.data.join(path) != *real {
-                found.push((path.clone(), tree.entry(real).map_err(|error| named(real, error))?));
+                files.push((path.clone(), tree.entry(real).map_err(|error| named(real, error))?));
             }
         }
-        Ok(found)
+        Ok(files)
     }
 
-    /// The files and folders of the copy, and what is known of each file.
-    pub(crate) fn list(&mut self, machine: &Machine) -> io::Result<(Vec<Node>, BTreeMap<PathBuf, Early>)> {
-        let (tree, mut found) = (machine.tree(), Found::default());
-        self.led.clear();
-        self.leads.clear();
+    /// The files and folders of the copy.
+    pub(crate) fn list(&mut self, machine: &Machine) -> io::Result<ListedFiles> {
+        let (tree, mut listing) = (machine.tree(), Listing::default());
+        self.linked.clear();
+        self.link_files.clear();
         self.links.clear();
         self.dangling.clear();
         for (path, entry) in self.by_setting(machine)? {
-            found.add(path, entry, |path| self.who(machine, path))?;
+            listing.add(path, entry, |path| self.identity_now(machine, path))?;
         }
-        let by_setting: BTreeMap<Identity, PathBuf> = found.files.clone();
-        // From the folders above, everything would be found again.
+        let by_setting: BTreeMap<Identity, PathBuf> = listing.files.clone();
+        // From the folders above, everything would be listed again.
         for above in self.data.ancestors().skip(1) {
-            found.folders.insert(identity(&tree.entry(above)?));
+            listing.folders.insert(identity(&tree.entry(above)?));
         }
         let mut tops = vec![(PathBuf::new(), self.data.clone())];
         while let Some((under, top)) = tops.pop() {
-            if !found.folders.insert(identity(&tree.entry(&top)?)) {
+            if !listing.folders.insert(identity(&tree.entry(&top)?)) {
                 return Err(io::Error::other(format!(
                     "{} leads to a folder that is in the copy already, or above the data folder",
                     top.display()
@@ -312,7 +315,7 @@ impl Places {
                 }
                 let Some(entry) = entries.remove(&node.path) else {
                     // The folder itself.
-                    found.nodes.insert(under.clone(), Node { path: under.clone(), ..node });
+                    listing.nodes.insert(under.clone(), Node { path: under.clone(), ..node });
                     continue;
                 };
                 match node.kind {
@@ -323,7 +326,7 @@ impl Places {
                         }
                         Ok(entry) if entry.kind == Kind::File => {
                             self.links.push((at, false));
-                            found.add(path, entry, |path| self.who(machine, path))?;
+                            listing.add(path, entry, |path| self.identity_now(machine, path))?;
                         }
                         Err(error) if error.kind() != io::ErrorKind::NotFound => {
                             return Err(named(&at, error));
@@ -332,11 +335,11 @@ impl Places {
                         _ => {}
                     },
                     Kind::File if is_link_file(&path) => {
-                        self.lead(machine, (Node { path, ..node }, &at), &mut found)?;
+                        self.add_link_file(machine, (Node { path, ..node }, &at), &mut listing)?;
                     }
                     Kind::File if self.real(&path) != at || by_setting.contains_key(&identity(&entry)) => {}
-                    Kind::File => found.add(path, entry, |path| self.who(machine, path))?,
-                    _ => drop(found.nodes.insert(path.clone(), Node { path, ..node })),
+                    Kind::File => listing.add(path, entry, |path| self.identity_now(machine, path))?,
+                    _ => drop(listing.nodes.insert(path.clone(), Node { path, ..node })),
                 }
             }
             let is_top = |left: &Skipped| tops.iter().any(|(path, _)| *path == under.join(&left.path));
@@ -344,11 +347,16 @@ impl Places {
                 return Err(io::Error::other(format!("{}: {}", top.join(&left.path).display(), left.what)));
             }
         }
-        Ok((found.nodes.into_values().collect(), found.seen))
+        Ok(listing.finish())
     }
 
-    /// Takes a link file, and the tablespace that it leads to.
-    fn lead(&mut self, machine: &Machine, (node, at): (Node, &Path), found: &mut Found) -> io::Result<()> {
+    /// Adds a link file, which is `at` a place, and the tablespace that it leads to.
+    fn add_link_file(
+        &mut self,
+        machine: &Machine,
+        (node, at): (Node, &Path),
+        listing: &mut Listing,
+    ) -> io::Result<()> {
         let mut bytes = Vec::new();
         match machine.disk().open(at).and_then(|file| file.take(PATH_MAX).read_to_end(&mut bytes)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -368,30 +376,50 @@ impl Places {
         };
         let real = PathBuf::from(OsStr::from_bytes(leads));
         let in_copy = PathBuf::from(OsString::from_vec(path.clone()));
-        self.leads.push((node.with_len(path.len() as u64), path));
+        self.link_files.push((node.with_len(path.len() as u64), path));
         let entry = match machine.tree().entry(&real) {
             // Its tablespace is discarded.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entry => entry.map_err(|error| named(&real, error))?,
         };
-        let folder = found.nodes.get(Path::new("")).map(|top| top.attributes).unwrap_or_default();
+        let folder = listing.nodes.get(Path::new("")).map(|top| top.attributes).unwrap_or_default();
         for above in in_copy.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-            found.nodes.entry(above.to_owned()).or_insert_with(|| made_folder(above, folder));
+            listing.nodes.entry(above.to_owned()).or_insert_with(|| made_folder(above, folder));
         }
         if let Some((above, real)) = in_copy.parent().zip(real.parent()) {
-            self.led.insert(above.to_owned(), real.to_owned());
+            self.linked.insert(above.to_owned(), real.to_owned());
         }
-        self.led.insert(in_copy.clone(), real);
-        found.add(in_copy, entry, |path| self.who(machine, path))
+        self.linked.insert(in_copy.clone(), real);
+        listing.add(in_copy, entry, |path| self.identity_now(machine, path))
     }
 
     /// The file that a path of the copy leads to now.
-    fn who(&self, machine: &Machine, path: &Path) -> io::Result<Option<Identity>> {
+    fn identity_now(&self, machine: &Machine, path: &Path) -> io::Result<Option<Identity>> {
         let real = self.real(path);
         match machine.tree().entry(&real) {
             Ok(entry) => Ok(Some(identity(&entry))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(named(&real, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Places {
+    /// Of a server that has everything in its data folder.
+    pub(crate) fn in_folder(data: &Path) -> Places {
+        let [data_as_set, aria, undo] = [(); 3].map(|()| data.to_owned());
+        Places {
+            data: data.to_owned(),
+            data_as_set,
+            log: data.join(file::REDO),
+            aria,
+            undo,
+            system: vec![("ibdata1".into(), data.join("ibdata1"), String::new())],
+            linked: BTreeMap::new(),
+            link_files: Vec::new(),
+            links: Vec::new(),
+            dangling: Vec::new(),
         }
     }
 }

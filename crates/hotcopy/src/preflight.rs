@@ -1,16 +1,13 @@
 //! Which servers are not copied while they run.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use host::Machine;
 use instance::requirements::KEY_PLUGIN;
-use physical::redo_copy::CopiedLog;
 use serde_json::{Value, json};
 use server::{Flavour, SchemaPrivileges, Session, Version};
 use snapshot::server_files::setting;
-
-use crate::HotFeed;
 
 /// The first version with the redo log that can be followed.
 const FIRST: Version = Version { major: 10, minor: 8, patch: 0 };
@@ -121,78 +118,11 @@ pub(crate) fn engines(session: &mut Session) -> io::Result<()> {
          table_type NOT LIKE 'SYSTEM VIEW' LIMIT 1",
         is_unknown(session)
     );
-    let found = session.strings(&query).map_err(io::Error::other)?;
-    if let Some([Some(schema), Some(table), Some(engine)]) = found.first().map(Vec::as_slice) {
+    let tables = session.strings(&query).map_err(io::Error::other)?;
+    if let Some([Some(schema), Some(table), Some(engine)]) = tables.first().map(Vec::as_slice) {
         return Err(io::Error::other(format!(
             "{schema}.{table} is of ENGINE={engine}, which can't be copied while the server runs; dump the server with 'remora dump'"
         )));
     }
     Ok(())
-}
-
-/// The name that the redo log of a copy gives to the file with this path in the copy.
-pub(crate) fn name_in_log(path: &Path) -> String {
-    // Those from outside have names without a folder to begin with.
-    match path.to_string_lossy() {
-        path if path.starts_with('.') => path.into_owned(),
-        path => format!("./{path}"),
-    }
-}
-
-impl HotFeed<'_> {
-    /// Recovery does nothing to a tablespace that the log deletes. One that is there nevertheless was
-    /// discarded and imported, which the log does not tell. Nor does it tell what IMPORT changes in a file
-    /// that was in its place before: only that the dictionary has it. `began`: the LSN before which no page
-    /// was read.
-    pub fn refuse_imported(&self, log: &CopiedLog, began: u64) -> io::Result<()> {
-        // First what another copy alone does not mend.
-        if let Some(path) = log.spaces.deleted().iter().find_map(|space| self.spaces.get(space)?.first()) {
-            return Err(io::Error::other(format!(
-                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
-                 again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
-                self.places.real(path).display()
-            )));
-        }
-        let is_imported = |path: &&PathBuf| log.spaces.redefines(&name_in_log(path), began);
-        match self.early.keys().find(is_imported) {
-            None => Ok(()),
-            Some(path) => Err(io::Error::other(format!(
-                "{} was changed while it was read, and the redo log does not tell how, as after ALTER TABLE ... IMPORT TABLESPACE; make the \
-                 copy again",
-                self.places.real(path).display()
-            ))),
-        }
-    }
-
-    /// Recovery finds a tablespace by the names that the log gives to it, and does no harm to another file of
-    /// the same number. But if the log has named both, as before and after a RENAME, no server recovers.
-    pub fn refuse_doubles(&self, log: &CopiedLog) -> io::Result<()> {
-        for (space, paths) in self.spaces.iter().filter(|(_, paths)| paths.len() > 1) {
-            let mut named = paths.iter().filter(|path| log.spaces.has_name(&name_in_log(path), *space));
-            if let (Some(one), Some(other)) = (named.next(), named.next()) {
-                return Err(io::Error::other(format!(
-                    "{} and {} are files of tablespace {space}, and no server recovers while the redo log names both, as after RENAME: \
-                     move the one that waits for its IMPORT TABLESPACE away, or copy the server again after its next checkpoint \
-                     (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
-                    self.places.real(one).display(),
-                    self.places.real(other).display()
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// A first page that is zeros was lost, unless recovery writes it from nothing: then the table is new,
-    /// and the server has not written that page yet.
-    pub fn refuse_lost(&self, log: &CopiedLog) -> io::Result<()> {
-        let is_lost = |path: &&PathBuf| !log.spaces.initializes(&name_in_log(path));
-        match self.unwritten.iter().find(is_lost) {
-            None => Ok(()),
-            Some(path) => Err(io::Error::other(format!(
-                "the first page of {} is lost: it is zeros, and the redo log does not have it. Dump that table before the server is \
-                 started again, if it still can be read",
-                self.places.real(path).display()
-            ))),
-        }
-    }
 }

@@ -1,25 +1,21 @@
-//! Files that a server writes although nobody commits: a statement on a table of Aria goes on until its end.
+//! Files that a server writes although nobody commits: a statement on a table of Aria continues until its end.
 //!
 //! Aria's log repairs pages that are older than others, but none that is half old and half new. So what was
 //! written since some time before the first read is read again, until two reads agree.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::spool::Spool;
-use crate::staged_files::Aside;
-use crate::{HotFeed, named};
 
 /// How much of a file is compared at once: a whole number of pages, of whatever size.
-const PIECE: usize = 32 << 10;
+const PART: usize = 32 << 10;
 /// How often it is read again.
 const READS: usize = 50;
-/// A write that goes on tells a time of writing that is at most so old: the kernel's clock for it ticks.
+/// A file that is being written has a time of writing that is at most so old: the kernel's clock for it ticks.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Waits until a write that goes on then tells another time than one that was told at `listed`.
+/// Waits until a write gives a file another time of writing than one that was seen at `listed`.
 pub(crate) fn wait_after(listed: Instant) {
     if let Some(left) = TICK.checked_sub(listed.elapsed()) {
         // Nobody sends on this channel: it is a wait that ends by itself.
@@ -27,46 +23,26 @@ pub(crate) fn wait_after(listed: Instant) {
     }
 }
 
-impl HotFeed<'_> {
-    /// Reads files again that were written meanwhile.
-    pub fn settle(&self, files: &[Aside]) -> io::Result<()> {
-        // On another machine each folder is a question, and nobody commits while it is asked.
-        let folders: BTreeSet<&Path> = files.iter().filter_map(|aside| aside.node.path.parent()).collect();
-        let now: BTreeMap<PathBuf, i128> =
-            self.left(folders)?.into_iter().map(|node| (node.path, node.attributes.modified_ns)).collect();
-        for Aside { node, offset } in files {
-            if self.before.get(&node.path).is_some_and(|before| now.get(&node.path) == Some(before)) {
-                continue;
-            }
-            let whole = self.places.real(&node.path);
-            let file = self.machine.disk().open(&whole).map_err(|error| named(&whole, error))?;
-            let read = |at, buffer: &mut [u8]| file.read_full_at(at, buffer);
-            settle(read, node.len, (&self.aside, *offset)).map_err(|error| named(&whole, error))?;
-        }
-        Ok(())
-    }
-}
-
-/// Reads a file of `len` bytes again until each piece was the same in two reads. What it was is in a spool,
+/// Reads a file of `len` bytes again until each part was the same in two reads. What it was is in a spool,
 /// from an offset on.
-fn settle(
+pub(crate) fn settle(
     read: impl Fn(u64, &mut [u8]) -> io::Result<usize>,
     len: u64,
     (spool, offset): (&Spool, u64),
 ) -> io::Result<()> {
-    let mut unsure: Vec<u64> = (0..len).step_by(PIECE).collect();
-    let (mut now, mut then) = (vec![0; PIECE], vec![0; PIECE]);
+    let mut unsure: Vec<u64> = (0..len).step_by(PART).collect();
+    let (mut now, mut before) = (vec![0; PART], vec![0; PART]);
     for _ in 0..READS {
         let mut changed = Vec::new();
         for at in unsure {
-            let count = usize::try_from(len - at).map_or(PIECE, |left| left.min(PIECE));
+            let count = usize::try_from(len - at).map_or(PART, |left| left.min(PART));
             let now = now.get_mut(..count).unwrap_or_default();
-            let then = then.get_mut(..count).unwrap_or_default();
+            let before = before.get_mut(..count).unwrap_or_default();
             if read(at, now)? != count {
                 return Err(io::Error::other("it is shorter than it was"));
             }
-            spool.read(offset + at, then)?;
-            if now != then {
+            spool.read(offset + at, before)?;
+            if now != before {
                 spool.replace(offset + at, now)?;
                 changed.push(at);
             }
@@ -87,17 +63,17 @@ mod tests {
 
     use super::*;
 
-    /// Settles a file whose second piece is another one in each of the first reads; what it is then.
+    /// Settles a file whose second part is another one in each of the first reads; what it is then.
     fn settled(moves: u8) -> io::Result<Vec<u8>> {
         let folder = tempfile::tempdir()?;
         let mut spool = Spool::new(folder.path())?;
-        let len = 2 * PIECE + 100;
+        let len = 2 * PART + 100;
         spool.add(&[9; 10][..])?;
         let (offset, _) = spool.add(&*vec![0; len])?;
         let reads = Cell::new(0);
         let read = |at: u64, buffer: &mut [u8]| {
             buffer.fill(1);
-            if at == PIECE as u64 {
+            if at == PART as u64 {
                 reads.set(reads.get() + 1);
                 buffer.fill(reads.get().min(moves));
             }
@@ -113,8 +89,8 @@ mod tests {
     fn a_file_is_read_until_two_reads_agree() {
         for moves in [1, 2, 7] {
             let bytes = settled(moves).unwrap();
-            let (first, rest) = bytes.split_at(PIECE);
-            let (second, last) = rest.split_at(PIECE);
+            let (first, rest) = bytes.split_at(PART);
+            let (second, last) = rest.split_at(PART);
             assert!(second.iter().all(|byte| *byte == moves), "{moves}");
             assert!(first.iter().chain(last).all(|byte| *byte == 1), "{moves}");
         }

@@ -4,10 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use host::Machine;
 use physical::RedoPosition;
 use physical::redo_copy::{CopiedLog, HEAD_BYTES, RedoCopier};
@@ -29,9 +28,11 @@ pub(crate) struct LogReader {
     pub checkpoint: u64,
     /// The LSN up to which it was read before it was followed.
     began: u64,
-    thread: JoinHandle<io::Result<(RedoCopier, Session)>>,
+    spool: Spool,
     /// Dropped when the thread shall end.
     stop: Sender<()>,
+    /// Receives what the thread ends with.
+    ended: Receiver<io::Result<(RedoCopier, Session)>>,
     /// Whether pages should wait, because much of the log is unread.
     late: Arc<AtomicBool>,
 }
@@ -41,38 +42,46 @@ impl LogReader {
     pub(crate) fn begin(
         machine: &Machine,
         path: &Path,
-        spool: &Spool,
+        spool: Spool,
         mut session: Session,
     ) -> io::Result<LogReader> {
         // Nothing is asked while commits are stopped.
         session.execute(&format!("SET SESSION wait_timeout = {IDLE_S}")).map_err(io::Error::other)?;
         let mut tries = 1..TRIES;
         let mut follow = loop {
-            match caught_up(machine, path, spool, &mut session) {
+            match caught_up(machine, path, &spool, &mut session) {
                 // The server has made a checkpoint and written over the one before.
                 Err(physical::Error::Log { .. }) if tries.next().is_some() => {}
                 follow => break follow.map_err(io::Error::other)?,
             }
         };
         let (checkpoint, began) = (follow.checkpoint(), follow.proven());
-        let (stop, stopped) = bounded::<()>(1);
+        let ((stop, stopped), (end, ended)) = (bounded::<()>(1), bounded(1));
         let late = Arc::new(AtomicBool::new(false));
-        let tells = Arc::clone(&late);
-        let thread = std::thread::Builder::new().name("redo".to_owned()).spawn(move || {
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(STEP) {
-                let now = RedoPosition::read(&mut session).map_err(io::Error::other)?;
-                tells.store(follow.behind(now.current) > BEHIND_MAX, Ordering::Release);
-                let mut current = || Ok(RedoPosition::read(&mut session)?.current);
-                follow.step(now.flushed, &mut current).map_err(io::Error::other)?;
+        let is_late = Arc::clone(&late);
+        let step = move |follow: &mut RedoCopier, session: &mut Session| {
+            let now = RedoPosition::read(session)?;
+            is_late.store(follow.behind(now.current) > BEHIND_MAX, Ordering::Release);
+            follow.step(now.flushed, &mut || Ok(RedoPosition::read(session)?.current))
+        };
+        std::thread::Builder::new().name("redo".to_owned()).spawn(move || {
+            let mut done = Ok(());
+            while done.is_ok() && stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
+                done = step(&mut follow, &mut session).map_err(io::Error::other);
             }
-            Ok((follow, session))
+            // Nobody receives it if the copy was given up.
+            end.send(done.map(|()| (follow, session))).ok();
         })?;
-        Ok(LogReader { checkpoint, began, thread, stop, late })
+        Ok(LogReader { checkpoint, began, spool, stop, ended, late })
     }
 
-    /// Whether it can't be followed any more; [`LogReader::stop`] says why.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.thread.is_finished()
+    /// Fails, with the reason, if it can't be followed any more.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match self.ended.try_recv() {
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(_)) | Err(TryRecvError::Disconnected) => Err(ended_early()),
+            Err(TryRecvError::Empty) => Ok(()),
+        }
     }
 
     /// Whether so much of the log is unread that pages should wait.
@@ -83,10 +92,13 @@ impl LogReader {
     /// Ends the thread. Nothing of the log is read then until [`Stopped::finish`].
     pub(crate) fn stop(self) -> io::Result<Stopped> {
         drop(self.stop);
-        let (follow, session) =
-            self.thread.join().map_err(|_| io::Error::other("a thread ended early"))??;
-        Ok(Stopped { follow, session, began: self.began })
+        let (follow, session) = self.ended.recv().map_err(|_| ended_early())??;
+        Ok(Stopped { follow, session, spool: self.spool, began: self.began })
     }
+}
+
+fn ended_early() -> io::Error {
+    io::Error::other("a thread ended early")
 }
 
 /// Takes the last checkpoint, and reads the log from there to its end. A busy server's checkpoint may be so
@@ -108,16 +120,18 @@ fn caught_up(
 pub(crate) struct Stopped {
     follow: RedoCopier,
     session: Session,
+    spool: Spool,
     /// The LSN before which the first page was read.
     pub began: u64,
 }
 
 impl Stopped {
-    /// Reads up to the LSN `end`, and proves that the log is whole.
-    pub(crate) fn finish(mut self, end: u64) -> io::Result<CopiedLog> {
+    /// Reads up to the LSN `end`, and proves that the log is whole. The spool has all of it but its head.
+    pub(crate) fn finish(mut self, end: u64) -> io::Result<(CopiedLog, Spool)> {
         let Stopped { follow, session, .. } = &mut self;
         let mut current = || Ok(RedoPosition::read(session)?.current);
         follow.step(end, &mut current).map_err(io::Error::other)?;
-        self.follow.finish(end).map_err(io::Error::other)
+        let log = self.follow.finish(end).map_err(io::Error::other)?;
+        Ok((log, self.spool))
     }
 }

@@ -1,4 +1,4 @@
-//! What was read while the server stood still, until it can be stored.
+//! What was read before it can be stored.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,9 +18,9 @@ impl Spool {
         Ok(Spool { file: tempfile::tempfile_in(folder)?, len: 0 })
     }
 
-    /// Another way to write to it, from byte `at` on.
+    /// Another writer, which begins at byte `at`.
     pub(crate) fn writer(&self, at: u64) -> io::Result<File> {
-        // Opened anew, because a copy of the descriptor would share its position.
+        // Opened again, because a copy of the descriptor would share its position.
         let mut file = File::options().write(true).open(self.path())?;
         file.seek(SeekFrom::Start(at))?;
         Ok(file)

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use rows::{ColumnStats, Decoder, Encoding, Findings, GuessedOptions, LineEnd, Nulls};
 use server::{Grants, Scope, Session, quote_name};
 
-use crate::chunk::Cut;
 use crate::context::Context;
 use crate::dialect::{self, DialectDecision};
 use crate::job::{Job, LoadStrategy, Names, Order, State};
@@ -114,7 +113,8 @@ pub(crate) fn make(
             let look = |decision: &DialectDecision| {
                 sample(request, files, table.as_ref(), decision, context.progress)
             };
-            let found = surveyed(request, files, context, (&mut first, &mut job, packet), &look)?;
+            let guess = Guess { sample: &mut first, job: &mut job, packet };
+            let found = surveyed(request, files, context, guess, &look)?;
             let limits = create::limits(session.as_deref());
             let (made, mapping) =
                 create::new_table(request, &first.findings, &found, (limits, context.progress))?;
@@ -151,18 +151,28 @@ fn into_text(mapping: &Mapping, table: &Table) -> Vec<usize> {
     fields.map(|(at, _)| at).collect()
 }
 
+/// What is guessed from a sample.
+struct Guess<'a> {
+    sample: &'a mut Sample,
+    job: &'a mut Job,
+    /// The most bytes that the server takes at once.
+    packet: usize,
+}
+
 /// Examines every value, and starts again when one contradicts the guesses from the sample. In the end all
 /// values agree with both results.
 fn surveyed(
     request: &Request,
     files: &Files<'_>,
     context: &Context<'_>,
-    (sample, job, packet): (&mut Sample, &mut Job, usize),
+    mut guess: Guess<'_>,
     look: &dyn Fn(&DialectDecision) -> Result<Sample, Error>,
 ) -> Result<Box<SurveyedTypes>, Error> {
     let mut decision = DialectDecision::default();
     loop {
-        match survey(request, files, context, (&job.cut(packet), job), &sample.findings)? {
+        let survey = survey(request, files, context, &guess);
+        let Guess { sample, job, .. } = &mut guess;
+        match survey? {
             SurveyResult::SurveyedTypes(mut found) => {
                 let Some(nulls) = found.words.settle(&job.nulls, &mut found.columns) else {
                     // Every byte was examined, so no guess is left.
@@ -180,8 +190,8 @@ fn surveyed(
                 decision.compare(kind, &sample.findings, &mut now.findings);
                 context.progress.note(&now.findings.to_string());
                 let before = std::mem::take(&mut job.before);
-                *job = Job { exists: job.exists, before, ..self::job(request, files, &now, job.strategy) };
-                *sample = now;
+                **job = Job { exists: job.exists, before, ..self::job(request, files, &now, job.strategy) };
+                **sample = now;
             }
         }
     }
@@ -433,16 +443,16 @@ fn survey(
     request: &Request,
     files: &Files<'_>,
     context: &Context<'_>,
-    (cut, job): (&Cut, &Job),
-    findings: &Findings,
+    guess: &Guess<'_>,
 ) -> Result<SurveyResult, Error> {
+    let job = &*guess.job;
     context.progress.phase("looking at every value", files.bytes());
     let survey = Survey {
         files,
-        cut: cut.clone(),
+        cut: job.cut(guess.packet),
         nulls: &job.nulls,
         orders: &job.orders,
-        columns: findings.columns,
+        columns: guess.sample.findings.columns,
         skipped: job.skipped(),
         dialect_check: &job.dialect_check(),
         rejects_max: request.rejects_max,

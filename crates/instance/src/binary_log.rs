@@ -141,7 +141,7 @@ fn is_encrypted(path: &Path) -> bool {
     else {
         return false;
     };
-    // What is damaged is told by the server.
+    // The server reports what is damaged.
     while let Ok(Some(event)) = reader.next() {
         if ![Kind::FORMAT_DESCRIPTION, Kind::START_ENCRYPTION].contains(&event.header.kind) {
             return false;
@@ -176,14 +176,14 @@ fn ends(info: &str) -> bool {
 /// The last transaction that InnoDB had committed, from its recovery messages.
 pub fn innodb_position(log: &Path) -> Result<Option<Position>> {
     let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
-    let found = text.lines().rev().find_map(|line| {
+    let position = text.lines().rev().find_map(|line| {
         let (_, rest) = line.split_once("ast binlog file '")?;
         let (file, rest) = rest.split_once("', position ")?;
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         let file = file.rsplit('/').next().unwrap_or(file);
         Some((file.to_owned(), digits.parse().ok()?))
     });
-    Ok(found)
+    Ok(position)
 }
 
 #[cfg(test)]
@@ -224,8 +224,8 @@ mod tests {
         assert!(BinaryLog::find(folder.path(), None).unwrap().is_none());
         // Whatever the own one is called.
         log(folder.path(), "relay", event::IN_USE);
-        let found = BinaryLog::find(folder.path(), None).unwrap().unwrap();
-        assert_eq!((&*found.name, &*found.last), ("relay", "relay.000007"));
+        let log = BinaryLog::find(folder.path(), None).unwrap().unwrap();
+        assert_eq!((&*log.name, &*log.last), ("relay", "relay.000007"));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("relay.index"), "./relay.000007\n");
         assert!(read("from-source.index").contains("/data/"), "it is left alone");

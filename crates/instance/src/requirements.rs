@@ -30,8 +30,8 @@ impl Requirements {
     /// Reads it in a repository.
     pub fn of(repository: &Repository, generation: Option<u64>) -> Result<Requirements> {
         let all = repository.list()?.generations;
-        let found = all.into_iter().rfind(|found| generation.is_none_or(|number| found.number == number));
-        Ok(Requirements::noted(&found.map(|found| found.note).unwrap_or_default()))
+        let chosen = all.into_iter().rfind(|one| generation.is_none_or(|number| one.number == number));
+        Ok(Requirements::noted(&chosen.map(|one| one.note).unwrap_or_default()))
     }
 
     /// The same by its note.
@@ -101,7 +101,7 @@ impl Requirements {
 
     /// What of the damages that a server has found only says that it has other keys.
     pub fn not_decrypted<'a>(&self, damages: &'a [String]) -> Option<&'a String> {
-        let is_of_key = |said: &&String| NOT_DECRYPTED.iter().any(|word| said.contains(word));
+        let is_of_key = |damage: &&String| NOT_DECRYPTED.iter().any(|word| damage.contains(word));
         damages.iter().find(is_of_key).filter(|_| self.keys().is_some())
     }
 }
@@ -147,8 +147,8 @@ impl Keys<'_> {
 }
 
 /// Whether what a link file or a setting says leads from the data folder only down.
-pub fn leads_inside(said: &[u8]) -> bool {
-    let path = Path::new(OsStr::from_bytes(said.trim_ascii()));
+pub fn leads_inside(link: &[u8]) -> bool {
+    let path = Path::new(OsStr::from_bytes(link.trim_ascii()));
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 

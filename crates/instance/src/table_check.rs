@@ -67,7 +67,7 @@ pub fn check(
     let end = time.map(|time| Instant::now() + time);
     let is_over = || end.is_some_and(|end| Instant::now() >= end);
     progress.phase("checking", None);
-    let mut found = Checked { tables: tables.len(), ..Checked::default() };
+    let mut checked = Checked { tables: tables.len(), ..Checked::default() };
     for table in tables {
         if stop.load(Ordering::Relaxed) {
             return Err(block::Error::Stopped.into());
@@ -76,30 +76,30 @@ pub fn check(
             break;
         }
         match one(session, table, progress) {
-            Ok(mut damages) => found.damages.append(&mut damages),
+            Ok(mut damages) => checked.damages.append(&mut damages),
             // Nothing else limits the time: one table may take hours.
             Err(Error::LostConnection { .. }) if is_over() => break,
             Err(error @ Error::LostConnection { .. }) => {
-                found.damages.push(format!("{table}: the server ended when it was checked: {error}"));
+                checked.damages.push(format!("{table}: the server ended when it was checked: {error}"));
                 break;
             }
             Err(error) => return Err(error.into()),
         }
-        found.checked += 1;
+        checked.checked += 1;
     }
-    Ok(found)
+    Ok(checked)
 }
 
 /// What is wrong with one table.
 fn one(session: &mut Session, table: &TableName, progress: &dyn Progress) -> Result<Vec<String>, Error> {
     let mut damages = Vec::new();
-    let said = session.strings(&format!("CHECK TABLE {table}"))?;
-    if said.iter().filter_map(|row| row.get(3)?.as_ref()).any(|what| what.starts_with(DISCARDED)) {
+    let rows = session.strings(&format!("CHECK TABLE {table}"))?;
+    if rows.iter().filter_map(|row| row.get(3)?.as_ref()).any(|what| what.starts_with(DISCARDED)) {
         progress.warn(&format!("{table}: it has no rows: its tablespace was discarded (DISCARD TABLESPACE)"));
         return Ok(damages);
     }
-    for said in said {
-        let [_, _, Some(kind), Some(what)] = said.as_slice() else { continue };
+    for row in rows {
+        let [_, _, Some(kind), Some(what)] = row.as_slice() else { continue };
         let line = format!("{table}: {kind}: {what}");
         match kind.as_str() {
             // An engine that can't be checked.
@@ -128,24 +128,24 @@ pub fn lacks_room(log: &str) -> bool {
 
 /// The errors in a server's log, each once.
 pub fn errors(log: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut errors: Vec<String> = Vec::new();
     let mut more = 0;
     for line in log.lines() {
         let Some((_, text)) = line.split_once("[ERROR]") else { continue };
         let text = format!("the server says: {}", text.trim());
-        if found.contains(&text) || text.contains(NO_DATABASE) {
+        if errors.contains(&text) || text.contains(NO_DATABASE) {
             continue;
         }
-        if found.len() < ERRORS_MAX {
-            found.push(text);
+        if errors.len() < ERRORS_MAX {
+            errors.push(text);
         } else {
             more += 1;
         }
     }
     if more > 0 {
-        found.push(format!("the server says {}", count(more, "more error")));
+        errors.push(format!("the server says {}", count(more, "more error")));
     }
-    found
+    errors
 }
 
 #[cfg(test)]

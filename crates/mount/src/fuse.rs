@@ -16,7 +16,7 @@ use fuser::{
 };
 
 use crate::inode_table::{Inode, InodeTable, Item};
-use crate::overlay::{Change, NodeKind};
+use crate::overlay::{Change, NewNode, NodeKind, Rights};
 
 /// How long the kernel may keep what it knows of a thing. Nothing changes behind its back, but a name may get
 /// another generation.
@@ -167,8 +167,8 @@ impl Filesystem for FuseAdapter {
     }
 
     fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
-        let rights = (mode & !umask, req.uid(), req.gid());
-        entry(self.inodes.make(parent.0, name, (NodeKind::Folder, None), rights), reply);
+        let rights = Rights { mode: mode & !umask, uid: req.uid(), gid: req.gid() };
+        entry(self.inodes.make(parent.0, name, NewNode::Folder, rights), reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -180,9 +180,8 @@ impl Filesystem for FuseAdapter {
     }
 
     fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let rights = (0o777, req.uid(), req.gid());
-        let what = (NodeKind::Link, Some(target.as_os_str()));
-        entry(self.inodes.make(parent.0, name, what, rights), reply);
+        let rights = Rights { mode: 0o777, uid: req.uid(), gid: req.gid() };
+        entry(self.inodes.make(parent.0, name, NewNode::Link(target.as_os_str()), rights), reply);
     }
 
     fn rename(
@@ -229,8 +228,8 @@ impl Filesystem for FuseAdapter {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        let rights = (mode & !umask, req.uid(), req.gid());
-        let made = self.inodes.make(parent.0, name, (NodeKind::File, None), rights);
+        let rights = Rights { mode: mode & !umask, uid: req.uid(), gid: req.gid() };
+        let made = self.inodes.make(parent.0, name, NewNode::File, rights);
         match made.and_then(|thing| self.inodes.open(thing.number).map(|()| thing)) {
             Ok(thing) => {
                 let flags = FopenFlags::empty();

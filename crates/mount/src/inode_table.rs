@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use seal::Key;
 
 use crate::file_data::WriteFolder;
-use crate::overlay::{Change, Metadata, NodeKind, Overlay, TOP};
+use crate::overlay::{Change, Metadata, NewNode, NodeKind, Overlay, Rights, TOP};
 
 /// The number of the top.
 pub(crate) const ROOT: u64 = 1;
@@ -364,15 +364,9 @@ impl InodeTable {
         Ok(thing(place, overlay.change(node, change)?))
     }
 
-    pub(crate) fn make(
-        &self,
-        folder: u64,
-        name: &OsStr,
-        what: (NodeKind, Option<&OsStr>),
-        rights: (u32, u32, u32),
-    ) -> Reply<Inode> {
+    pub(crate) fn make(&self, folder: u64, name: &OsStr, new: NewNode<'_>, rights: Rights) -> Reply<Inode> {
         let (place, overlay, node) = self.changed(folder)?;
-        Ok(thing(place, overlay.make(node, name, what, rights)?))
+        Ok(thing(place, overlay.make(node, name, new, rights)?))
     }
 
     pub(crate) fn link(&self, number: u64, folder: u64, name: &OsStr) -> Reply<Inode> {

@@ -57,6 +57,25 @@ pub(crate) struct Metadata {
     pub names: u32,
 }
 
+/// What is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NewNode<'a> {
+    /// An empty file.
+    File,
+    /// An empty folder.
+    Folder,
+    /// A link to this target.
+    Link(&'a OsStr),
+}
+
+/// Whose a new file, folder or link is, and who may do what with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rights {
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
@@ -180,13 +199,13 @@ impl Overlay {
         self.write_nodes().get_mut(node).into_iter().for_each(|node| node.attributes.modified_ns = now_ns());
     }
 
-    /// Makes something: a file, a folder, or with a target a link.
+    /// Makes a file, a folder or a link.
     pub(crate) fn make(
         &self,
         folder: usize,
         name: &OsStr,
-        (kind, target): (NodeKind, Option<&OsStr>),
-        (mode, uid, gid): (u32, u32, u32),
+        new: NewNode<'_>,
+        rights: Rights,
     ) -> Reply<Metadata> {
         let mut nodes = self.write_nodes();
         let node = nodes.len();
@@ -195,11 +214,12 @@ impl Overlay {
             return Err(Errno::EXIST);
         }
         entries.insert(name.to_owned(), node);
-        let kind = match kind {
-            NodeKind::Folder => NodeContent::Folder(BTreeMap::new()),
-            NodeKind::File => NodeContent::File(Arc::new(FileData::new(Vec::new(), 0))),
-            NodeKind::Link => NodeContent::Link(target.unwrap_or_default().to_owned()),
+        let kind = match new {
+            NewNode::Folder => NodeContent::Folder(BTreeMap::new()),
+            NewNode::File => NodeContent::File(Arc::new(FileData::new(Vec::new(), 0))),
+            NewNode::Link(target) => NodeContent::Link(target.to_owned()),
         };
+        let Rights { mode, uid, gid } = rights;
         let attributes = Attributes { mode: mode & 0o7777, uid, gid, modified_ns: now_ns() };
         nodes.push(Node { kind, attributes, extended: Extended::new(), names: 1, open: 0, above: folder });
         touch(&mut nodes, folder);

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::file_data::{FileData, WriteFolder};
 use crate::inode_table::{InodeTable, ROOT};
-use crate::overlay::{Change, NodeKind, Overlay, TOP};
+use crate::overlay::{Change, NewNode, NodeKind, Overlay, Rights, TOP};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -109,9 +109,9 @@ fn names_are_made_moved_and_removed() {
     assert_eq!((file.kind, file.len, file.names), (NodeKind::File, 5, 2));
     assert_eq!(overlay.lookup(TOP, name("name")).unwrap().node, file.node);
     assert_eq!(overlay.path(file.node).to_str(), Some("a/file"));
-    let rights = (0o640, 1, 2);
-    let made = overlay.make(a, name("new"), (NodeKind::File, None), rights).unwrap();
-    assert_eq!(overlay.make(a, name("new"), (NodeKind::File, None), rights), Err(Errno::EXIST));
+    let rights = Rights { mode: 0o640, uid: 1, gid: 2 };
+    let made = overlay.make(a, name("new"), NewNode::File, rights).unwrap();
+    assert_eq!(overlay.make(a, name("new"), NewNode::File, rights), Err(Errno::EXIST));
     overlay.write(made.node, &write_folder, (3, b"x"), &tell).unwrap();
     let read = |node| overlay.data(node).unwrap().read(&content, 0, 100, &tell).unwrap();
     assert_eq!(read(made.node), b"\0\0\0x");
@@ -151,15 +151,16 @@ fn without_an_overlay_nothing_can_be_changed() {
     let data = inodes.lookup(ROOT, name("data")).unwrap().number;
     let top = inodes.lookup(data, name("1")).unwrap().number;
     let file = inodes.lookup(top, name("name")).unwrap().number;
+    let rights = Rights { mode: 0, uid: 0, gid: 0 };
     assert_eq!(inodes.read(file, 1, 3).unwrap(), b"yte");
     for refused in [
         inodes.write(file, 0, b"x"),
         inodes.remove(top, name("name"), false),
         inodes.rename((top, name("name")), (top, name("x")), true),
-        inodes.make(top, name("x"), (NodeKind::File, None), (0, 0, 0)).map(drop),
+        inodes.make(top, name("x"), NewNode::File, rights).map(drop),
         inodes.link(file, top, name("x")).map(drop),
         inodes.change(file, Change { len: Some(0), ..Change::default() }).map(drop),
-        inodes.make(data, name("2"), (NodeKind::Folder, None), (0, 0, 0)).map(drop),
+        inodes.make(data, name("2"), NewNode::Folder, rights).map(drop),
     ] {
         assert_eq!(refused, Err(Errno::ROFS));
     }

@@ -125,50 +125,50 @@ fn walk(
 
 /// The transactions before a file.
 fn head(file: &LogFile) -> Result<Option<GtidState>> {
-    let mut found = None;
+    let mut state = None;
     walk(file, NONE, |spot| {
-        found = Some(spot.state.clone());
+        state = Some(spot.state.clone());
         false
     })?;
-    Ok(found)
+    Ok(state)
 }
 
 /// The transactions in a log and before it.
 fn end(log: &Log) -> Result<GtidState> {
-    let mut found = GtidState::new();
+    let mut state = GtidState::new();
     if let Some(last) = log.files.last() {
         walk(last, NONE, |spot| {
-            found.clone_from(spot.state);
+            state.clone_from(spot.state);
             true
         })?;
     }
-    Ok(found)
+    Ok(state)
 }
 
 /// The numbers of the transactions in these files that end behind a place in the first one.
 fn behind(files: &[LogFile], at: u64) -> Result<Numbers> {
-    let mut found = Numbers::default();
+    let mut numbers = Numbers::default();
     for (number, file) in files.iter().enumerate() {
         walk(file, NONE, |spot| {
             if let Some(last) = spot.number.filter(|_| number > 0 || spot.at > at) {
-                found.add(last);
+                numbers.add(last);
             }
             true
         })?;
     }
-    Ok(found)
+    Ok(numbers)
 }
 
 /// The newest transaction in these files for which the question is answered with yes.
 fn newest(files: &[LogFile], is_wanted: &dyn Fn(Number) -> bool) -> Result<Option<Print>> {
     for file in files.iter().rev() {
-        let mut found = None;
+        let mut print = None;
         walk(file, is_wanted, |spot| {
-            found = spot.print.or(found);
+            print = spot.print.or(print);
             true
         })?;
-        if found.is_some() {
-            return Ok(found);
+        if print.is_some() {
+            return Ok(print);
         }
     }
     Ok(None)
@@ -193,17 +193,17 @@ impl LoggedState {
     pub(crate) fn read(log: &Log, (file, at): &Position, gtid: &str) -> Result<Option<LoggedState>> {
         let files = log.from(file).unwrap_or_default();
         let Some(own) = files.first() else { return Ok(None) };
-        let (mut found, mut print, mut is_first) = (None, None, true);
+        let (mut state, mut print, mut is_first) = (None, None, true);
         walk(own, &|_| true, |spot| {
             // Before the first one there is only what every file begins with.
             if spot.at == *at || is_first && spot.at > *at {
-                found = Some(spot.state.clone());
+                state = Some(spot.state.clone());
             }
             print = spot.print.filter(|_| spot.at <= *at).or(print);
             is_first = false;
             spot.at < *at
         })?;
-        let Some(state) = found else { return Ok(None) };
+        let Some(state) = state else { return Ok(None) };
         let mut numbers = gtid.split(',').filter_map(|number| number.parse::<Number>().ok());
         if !numbers.all(|it| state.get(&(it.domain, it.server_id)) == Some(&it.sequence)) {
             return Ok(None);

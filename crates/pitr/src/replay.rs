@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use disk::{Output, RealDisk};
+use disk::{Disk, Output, RealDisk};
 use dump::Selection;
 use instance::{Account, Wanted, settings, table_check};
 use progress::{Progress, Shared, count};
@@ -29,42 +29,75 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How often in a row the server may say that it has read everything, before that is believed.
 const IDLE_MAX: u32 = 20;
 
+/// The data of a generation, and a folder of its own to work in, on their file system.
+#[derive(Clone, Copy, Debug)]
+pub struct Folders<'a> {
+    /// The data folder.
+    pub data: &'a Path,
+    /// The folder to work in.
+    pub work: &'a Path,
+}
+
+/// The server that replays.
+#[derive(Clone, Copy)]
+pub struct ReplayRequest<'a> {
+    /// How it is wanted.
+    pub wanted: Wanted<'a>,
+    /// The tables that it checks.
+    pub only: &'a Selection,
+}
+
 /// What is replayed.
 pub struct Replay {
+    /// The data.
+    data: PathBuf,
     /// A folder for the relay logs and what belongs to them.
     pub work: PathBuf,
     /// The archived files, from the one where the data are.
-    pub files: Vec<LogFile>,
+    files: Vec<LogFile>,
     /// The offset in the first one.
-    pub from: u64,
+    from: u64,
     /// The numbers of servers in the log.
-    pub servers: BTreeSet<u32>,
+    servers: BTreeSet<u32>,
 }
 
 impl Replay {
-    /// Applies the log to data that no server uses, checks the tables `only`, and proves what can be proven.
+    /// Makes a folder for the relay logs.
+    pub fn new(
+        folders: Folders<'_>,
+        files: Vec<LogFile>,
+        from: u64,
+        servers: BTreeSet<u32>,
+    ) -> Result<Replay> {
+        let (data, work) = (folders.data.to_owned(), folders.work.join("log"));
+        RealDisk.create_folder(&work)?;
+        Ok(Replay { data, work, files, from, servers })
+    }
+
+    /// Applies the log to data that no server uses, checks tables, and proves what can be proven.
     /// Returns how many tables were checked.
     ///
     /// # Errors
     /// What the server says; [`block::Error::Stopped`]. The data are of no use then.
     pub fn run(
         &self,
-        (data, wanted): (&Path, Wanted<'_>),
-        (way, only): (&ReplayPlan, &Selection),
+        request: &ReplayRequest<'_>,
+        plan: &ReplayPlan,
         stop: &AtomicBool,
         report: &Shared,
     ) -> Result<usize> {
-        let (mut server, account) = self.start((data, wanted), way)?;
+        let ReplayRequest { wanted, only } = *request;
+        let (mut server, account) = self.start(wanted, plan)?;
         let mut session = account.connect(&server)?;
-        if way.transactions > 0 {
+        if plan.transactions > 0 {
             settings::apply(&mut session, wanted.needs.server(), report)?;
-            if way.by_statement > 0 {
+            if plan.by_statement > 0 {
                 settings::tell_zone(&mut session, wanted.needs.server(), report)?;
             }
             let events = States::read(&mut session)?;
             self.aim(&mut session)?;
-            self.go(&mut session, way, stop, report)?;
-            events.put_back(&mut session, &way.events)?;
+            self.go(&mut session, plan, stop, report)?;
+            events.put_back(&mut session, &plan.events)?;
         }
         let mut tables = table_check::tables(&mut session, false)?;
         tables.retain(|table| only.table(&table.schema, &table.table));
@@ -76,13 +109,13 @@ impl Replay {
     }
 
     /// Starts a server that can replay, with an account for its sessions.
-    pub fn start(&self, (data, wanted): (&Path, Wanted<'_>), way: &ReplayPlan) -> Result<(Sandbox, Account)> {
-        let options = self.options()?.into_iter().chain(storage_engine::option(&way.engines));
+    pub fn start(&self, wanted: Wanted<'_>, plan: &ReplayPlan) -> Result<(Sandbox, Account)> {
+        let options = self.options()?.into_iter().chain(storage_engine::option(&plan.engines));
         let options: Vec<String> = options.chain(wanted.options.iter().cloned()).collect();
         self.link()?;
         let account = Account::new(&self.work)?;
         let wanted = Wanted { options: &options, account: Some(&account), ..wanted };
-        Ok((instance::start(data, None, wanted)?, account))
+        Ok((instance::start(&self.data, None, wanted)?, account))
     }
 
     /// A server skips events with its own number without a word. So it gets one that is in none.
@@ -103,7 +136,7 @@ impl Replay {
             "--system-versioning-alter-history=KEEP".to_owned(),
             "--max-allowed-packet=1G".to_owned(),
             "--slave-max-allowed-packet=1G".to_owned(),
-            // A replay that is killed begins anew.
+            // A replay that is killed begins again.
             "--innodb-flush-log-at-trx-commit=0".to_owned(),
         ])
     }
@@ -141,28 +174,28 @@ impl Replay {
         Ok(())
     }
 
-    /// Applies the log to the end of a way, which begins where the replay does.
+    /// Applies the log to the end of a plan, which begins where the replay does.
     pub fn go(
         &self,
         session: &mut Session,
-        way: &ReplayPlan,
+        plan: &ReplayPlan,
         stop: &AtomicBool,
         report: &Shared,
     ) -> Result<()> {
-        let Some(end) = way.end else { return Ok(()) };
-        storage_engine::tell_missing(session, &way.engines, report)?;
-        report.phase("replaying", Some(way.bytes));
+        let Some(end) = plan.end else { return Ok(()) };
+        storage_engine::tell_missing(session, &plan.engines, report)?;
+        report.phase("replaying", Some(plan.bytes));
         let (file, at) = (relay(end.file), end.at);
         session
             .execute(&format!("START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}"))?;
-        let status = self.wait((session, way), stop, report)?;
-        self.prove((session, way), &status, (&file, at))
+        let status = self.wait((session, plan), stop, report)?;
+        self.prove((session, plan), &status, (&file, at))
     }
 
     /// Waits until the SQL thread has ended, and returns what it says.
     fn wait(
         &self,
-        (session, way): (&mut Session, &ReplayPlan),
+        (session, plan): (&mut Session, &ReplayPlan),
         stop: &AtomicBool,
         report: &Shared,
     ) -> Result<BTreeMap<String, String>> {
@@ -170,7 +203,7 @@ impl Replay {
         for file in &self.files {
             lens.push(file.bytes()?);
         }
-        let (mut told, mut idle) = (0, 0);
+        let (mut reported, mut idle) = (0, 0);
         loop {
             let status: BTreeMap<String, String> =
                 session.named_row("SHOW SLAVE STATUS")?.into_iter().collect();
@@ -178,9 +211,9 @@ impl Replay {
             let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
             let before: u64 = lens.iter().take(number.unwrap_or(1).saturating_sub(1)).sum();
             let at = before + text("Relay_Log_Pos").parse::<u64>().unwrap_or(0);
-            let done = at.saturating_sub(self.from).min(way.bytes);
-            report.done(0, done.saturating_sub(told));
-            told = told.max(done);
+            let done = at.saturating_sub(self.from).min(plan.bytes);
+            report.done(0, done.saturating_sub(reported));
+            reported = reported.max(done);
             if text("Slave_SQL_Running") != "Yes" {
                 return Ok(status);
             }
@@ -197,7 +230,7 @@ impl Replay {
     /// Everything was applied, and nothing else.
     fn prove(
         &self,
-        (session, way): (&mut Session, &ReplayPlan),
+        (session, plan): (&mut Session, &ReplayPlan),
         status: &BTreeMap<String, String>,
         (file, at): (&str, u64),
     ) -> Result<()> {
@@ -207,8 +240,8 @@ impl Replay {
             let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
             let path = number.and_then(|number| self.files.get(number.checked_sub(1)?));
             let path = path.map(|path| path.display().to_string()).unwrap_or_default();
-            let (at, said) = (text("Relay_Log_Pos"), text("Last_SQL_Error"));
-            bail!("the server can't apply the event at {path}:{at}: {said}");
+            let (at, error) = (text("Relay_Log_Pos"), text("Last_SQL_Error"));
+            bail!("the server can't apply the event at {path}:{at}: {error}");
         }
         // Parallel threads look for more behind the last file: in one that the server has begun, of its own.
         let is_behind = text("Relay_Log_File") == relay(self.files.len());
@@ -220,13 +253,13 @@ impl Replay {
             ["Slave_DDL_Groups", "Slave_Non_Transactional_Groups", "Slave_Transactional_Groups"].map(text);
         let applied: u64 = groups.iter().filter_map(|number| number.parse::<u64>().ok()).sum();
         ensure!(
-            applied == way.transactions,
+            applied == plan.transactions,
             "the server has applied {applied} of {}",
-            count(way.transactions, "transaction")
+            count(plan.transactions, "transaction")
         );
         let state = session.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();
         let reached: Vec<&str> = state.split(',').collect();
-        let lost = way.last.values().find(|name| !reached.contains(&name.as_str()));
+        let lost = plan.last.values().find(|name| !reached.contains(&name.as_str()));
         ensure!(lost.is_none(), "the replay should have ended with {lost:?}, and it ended with {state}");
         Ok(())
     }
@@ -241,10 +274,10 @@ fn copy(file: &LogFile, to: &Path) -> Result<()> {
 }
 
 /// Whether an error of a server only says that it lacks a plugin or a function of the original.
-fn is_of_plugin(said: &str) -> bool {
+fn is_of_plugin(error: &str) -> bool {
     ["shared library", "load plugin", "Can't find symbol", "Plugin '", "Function '"]
         .iter()
-        .any(|words| said.contains(words))
+        .any(|words| error.contains(words))
 }
 
 /// The relay log that an archived file is to the server.
@@ -252,7 +285,7 @@ fn relay(number: usize) -> String {
     format!("relay.{:06}", number + 1)
 }
 
-/// Checks tables and what the server has said. Returns how many tables there are.
+/// Checks tables and the server's error log. Returns how many tables there are.
 pub(crate) fn check(
     (session, server): (&mut Session, &Sandbox),
     tables: &[TableName],
@@ -260,11 +293,12 @@ pub(crate) fn check(
     report: &Shared,
 ) -> Result<usize> {
     let mut checked = table_check::check(session, tables, None, stop, report)?;
-    let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
-    let (plugins, errors): (Vec<String>, Vec<String>) =
-        table_check::errors(&String::from_utf8_lossy(&said)).into_iter().partition(|said| is_of_plugin(said));
-    plugins.iter().for_each(|said| {
-        report.warn(&format!("{said}; the original server had it, and what needs it could not be replayed"));
+    let log = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
+    let (plugins, errors): (Vec<String>, Vec<String>) = table_check::errors(&String::from_utf8_lossy(&log))
+        .into_iter()
+        .partition(|error| is_of_plugin(error));
+    plugins.iter().for_each(|error| {
+        report.warn(&format!("{error}; the original server had it, and what needs it could not be replayed"));
     });
     checked.damages.extend(errors);
     if checked.damages.is_empty() {

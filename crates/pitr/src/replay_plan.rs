@@ -1,4 +1,4 @@
-//! Finds the place in an archived log at which a replay ends, and what must be known of the way there.
+//! Finds the place in an archived log at which a replay ends, and what must be known of the log up to there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{error, fmt};
@@ -21,7 +21,7 @@ use crate::recovery_target::{RecoveryTarget, Unreachable};
 use crate::scheduled_events::{self, Change};
 use crate::{Log, storage_engine};
 
-/// The way from where a generation is to the goal.
+/// What is replayed to bring a generation to the goal.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayPlan {
     /// Behind the last transaction; none when there is none.
@@ -40,9 +40,9 @@ pub struct ReplayPlan {
     pub next: Option<String>,
     /// A statement that uses a temporary table which was made before the generation.
     pub temporary: Option<String>,
-    /// Those in XA PREPARE that nothing on the way ends, and their transactions.
+    /// Those in XA PREPARE that nothing in it ends, and their transactions.
     pub prepared: BTreeMap<XaName, String>,
-    /// Those that it ends. What was prepared before the way is among them, or stays.
+    /// Those that it ends. What was prepared before is among them, or stays.
     ended: BTreeSet<XaName>,
     /// The engines that statements name which make tables, in capitals.
     pub engines: BTreeSet<String>,
@@ -77,7 +77,9 @@ impl ReplayPlan {
             .extend(whole.statements.iter().filter_map(|statement| storage_engine::named(&statement.sql)));
         let by = (whole.server_id, whole.time);
         let done = whole.statements.iter().filter(|statement| statement.error == 0);
-        self.events.extend(done.filter_map(|said| scheduled_events::change(&said.schema, &said.sql, by)));
+        self.events.extend(
+            done.filter_map(|statement| scheduled_events::change(&statement.schema, &statement.sql, by)),
+        );
         for statement in whole.statements.iter().filter(|statement| statement.has_temporary) {
             let tokens = acting(&statement.sql).unwrap_or_default();
             let is_temporary = (1..4).any(|at| word(&tokens, at) == "TEMPORARY");
@@ -122,10 +124,10 @@ fn is_of_several(tokens: &[Token]) -> bool {
     word(tokens, first) != "FROM" || (first..tokens.len()).any(|at| word(tokens, at) == "USING")
 }
 
-/// What a scan has found.
+/// The result of scanning the log.
 pub struct Found {
     /// What is replayed.
-    pub way: ReplayPlan,
+    pub plan: ReplayPlan,
     /// All numbers of servers in the log.
     pub servers: BTreeSet<u32>,
     /// How many earlier transactions have the text that is looked for.
@@ -157,10 +159,10 @@ struct Scan<'a> {
     before: Option<Before>,
     /// The transactions so far.
     now: ReplayPlan,
-    /// The way, once it is known.
+    /// The plan, once it is known.
     chosen: Option<ReplayPlan>,
     /// The first transaction of which nobody knows whether it is behind the time, if nothing has shown it
-    /// yet. The way is chosen as if it were.
+    /// yet. The plan is made as if it were.
     doubt: Option<String>,
     judged: Judged,
     servers: BTreeSet<u32>,
@@ -172,7 +174,7 @@ struct Scan<'a> {
     matches: u64,
 }
 
-/// Finds the way from where a generation is in the log to the goal. The copy began at `taken_s`.
+/// Plans the replay from where a generation is in the log to the goal. The copy began at `taken_s`.
 ///
 /// # Errors
 /// [`Unreachable`] if the goal is not there; errors of files, and damage.
@@ -235,7 +237,7 @@ pub(crate) fn scan(
         _ => false,
     };
     let judged = std::mem::take(&mut scan.judged);
-    Ok(Found { way: scan.way()?, servers, others, is_open, judged })
+    Ok(Found { plan: scan.plan()?, servers, others, is_open, judged })
 }
 
 /// The named transactions that the generation lacks.
@@ -258,8 +260,8 @@ fn unseen<'a>(names: &'a [Range], log: &Log, position: &Position) -> Result<Vec<
 
 /// Refuses a position behind the end of a file: whoever names one may mean another file.
 fn must_be_archived(files: &[LogFile], file: &str, at: u64) -> Result<()> {
-    let Some(found) = files.iter().find(|path| names::file(path) == file) else { return Ok(()) };
-    let len = found.open()?.stat()?.len;
+    let Some(archived) = files.iter().find(|path| names::file(path) == file) else { return Ok(()) };
+    let len = archived.open()?.stat()?.len;
     if at > len {
         return Err(Unreachable(format!("{file} ends at {len} in the archive, before {at}")).into());
     }
@@ -275,10 +277,10 @@ fn undecided(doubt: &str) -> anyhow::Error {
 }
 
 impl Scan<'_> {
-    /// The way, when nothing more comes.
-    fn way(self) -> Result<ReplayPlan, Unreachable> {
-        if let Some(way) = self.chosen {
-            return Ok(way);
+    /// The plan, when nothing more comes.
+    fn plan(self) -> Result<ReplayPlan, Unreachable> {
+        if let Some(plan) = self.chosen {
+            return Ok(plan);
         }
         let end = self.now.end.unwrap_or(self.start);
         Err(Unreachable(match self.goal {
@@ -307,7 +309,7 @@ impl Scan<'_> {
         Some(Place { file, at })
     }
 
-    /// The way ends before this transaction.
+    /// The plan ends before this transaction.
     fn choose(&mut self, whole: &Transaction) {
         self.chosen = Some(ReplayPlan { next: Some(self.describe(whole)), ..self.now.clone() });
     }
@@ -322,7 +324,7 @@ impl Scan<'_> {
         describe(whole, self.file(whole))
     }
 
-    /// Whether the way ends before this transaction, and nothing more need be known.
+    /// Whether the plan ends before this transaction, and nothing more need be known.
     fn ends_before(&mut self, whole: &Transaction) -> Result<bool> {
         match self.goal {
             RecoveryTarget::End => Ok(false),

@@ -27,7 +27,7 @@ pub(crate) fn named(sql: &str) -> Option<String> {
     let makes = matches!(word(&tokens, 0).as_str(), "CREATE" | "ALTER");
     let is_table = |at| matches!(word(&tokens, at).as_str(), "TABLE" | "SEQUENCE");
     (makes && (1..5).any(is_table)).then_some(())?;
-    let (mut depth, mut is_part, mut found) = (0_usize, false, None);
+    let (mut depth, mut is_part, mut last) = (0_usize, false, None);
     for (at, token) in tokens.iter().enumerate() {
         match (&token.kind, token.text.to_uppercase().as_str()) {
             (Kind::Sign, "(") => depth += 1,
@@ -37,12 +37,12 @@ pub(crate) fn named(sql: &str) -> Option<String> {
             (Kind::Word, "SELECT") if depth == 0 => break,
             (Kind::Word, "ENGINE") if depth == 0 || is_part => {
                 let before = at.checked_sub(1).map_or_else(String::new, |at| word(&tokens, at));
-                found = engine(&tokens, at + 1, COLUMN.contains(&before.as_str())).or(found);
+                last = engine(&tokens, at + 1, COLUMN.contains(&before.as_str())).or(last);
             }
             _ => {}
         }
     }
-    found
+    last
 }
 
 /// The engine that is named behind the word, with or without a sign between them.
@@ -76,13 +76,13 @@ mod tests {
 
     #[test]
     fn the_engine_of_a_table_is_found() {
-        let found = |sql: &str| named(sql).unwrap_or_default();
-        assert_eq!(found("CREATE TABLE t (a INT) ENGINE=QUEUE"), "QUEUE");
+        let engine_in = |sql: &str| named(sql).unwrap_or_default();
+        assert_eq!(engine_in("CREATE TABLE t (a INT) ENGINE=QUEUE"), "QUEUE");
         assert_eq!(
-            found("create or replace table `t` (`engine` int comment 'engine=x') engine = queue DUE=d"),
+            engine_in("create or replace table `t` (`engine` int comment 'engine=x') engine = queue DUE=d"),
             "QUEUE"
         );
-        assert_eq!(found("ALTER TABLE t ENGINE=InnoDB COMMENT='\\'ENGINE=y'"), "INNODB");
+        assert_eq!(engine_in("ALTER TABLE t ENGINE=InnoDB COMMENT='\\'ENGINE=y'"), "INNODB");
         for sql in [
             "SET STATEMENT max_statement_time=1, sql_mode='' FOR CREATE TABLE t (a INT) ENGINE=QUEUE",
             "/* one */ -- two\n create /* a longer comment than five words */ table t (a INT) engine=QUEUE",
@@ -91,7 +91,7 @@ mod tests {
             "ALTER TABLE t ADD engine INT, ENGINE Queue",
             "CREATE TABLE t (a INT) PARTITION BY HASH (a) (PARTITION p ENGINE = QUEUE)",
         ] {
-            assert_eq!(found(sql), "QUEUE", "{sql}");
+            assert_eq!(engine_in(sql), "QUEUE", "{sql}");
         }
         for none in [
             "ALTER TABLE t ADD engine INT",
@@ -102,7 +102,7 @@ mod tests {
             "CREATE PROCEDURE p() UPDATE t SET engine=5",
             "CREATE TABLE t (a INT) ENGINE",
         ] {
-            assert_eq!(found(none), "", "{none}");
+            assert_eq!(engine_in(none), "", "{none}");
         }
     }
 }

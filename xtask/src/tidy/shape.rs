@@ -12,10 +12,9 @@ use syn::{FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, Signature, Type};
 const METHOD_FILES_MAX: usize = 5;
 
 /// Types in more files, with their crate; a number here may only decrease.
-const SPREAD: [(&str, &str, usize); 5] = [
+const SPREAD: [(&str, &str, usize); 4] = [
     ("bucket", "Bucket", 6),
     ("dump", "Load", 6),
-    ("hotcopy", "HotFeed", 8),
     ("queue", "Queue", 16),
     ("xtask", "Bench", 8),
 ];
@@ -24,7 +23,7 @@ const SPREAD: [(&str, &str, usize); 5] = [
 const PARAMETERS_MAX: usize = 5;
 
 /// How many functions have more; it may only decrease.
-const LONGER: usize = 46;
+const LONGER: usize = 28;
 
 /// Checks every crate.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {

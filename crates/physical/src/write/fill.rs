@@ -14,7 +14,7 @@ use server::Session;
 
 use super::collation_weights::{PendingRows, Weigher};
 use super::page_writer::PageWriter;
-use super::space_requirements::SpaceEstimator;
+use super::space_requirements::{InputSize, SpaceEstimator};
 use super::template_table::TemplateTable;
 use super::{Input, Piece, ReadPiece, Request, RowSink, verify};
 use crate::error::io;
@@ -315,7 +315,8 @@ pub(super) fn fill<P: Send>(
     let sorters = request.threads.max(1) * (builders.len() - 1 + usize::from(!is_sorted));
     // What is sorted is on this machine.
     let room = |at: &Path| if at == folder { disk.free(at) } else { RealDisk.free(at) };
-    let estimator = SpaceEstimator::new(disk, &room, request, &builders, (folder, input.bytes, !is_sorted));
+    let size = InputSize { folder, bytes: input.bytes, sorts_rows: !is_sorted };
+    let estimator = SpaceEstimator::new(disk, &room, request, &builders, &size);
     let given_rows = input.rows;
     let rows = |table: &Table, piece: (P, u64), first: u64, take: &mut RowSink<'_>| {
         estimator.rows(given_rows, table, (piece, first), take)

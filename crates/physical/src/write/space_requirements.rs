@@ -67,15 +67,26 @@ struct RequiredBytes {
     pieces: u64,
 }
 
+/// What is written, and where.
+pub(super) struct InputSize<'a> {
+    /// The folder of the table.
+    pub folder: &'a Path,
+    /// Bytes of the input, if that is known.
+    pub bytes: Option<u64>,
+    /// Whether the rows are sorted before they are written.
+    pub sorts_rows: bool,
+}
+
 impl<'a> SpaceEstimator<'a> {
-    /// Of a table in `folder` whose input has so many bytes.
+    /// Of a table.
     pub(super) fn new(
         disk: &dyn Tree,
         free: &'a Free<'a>,
         request: &Request<'a>,
         builders: &'a [RecordBuilder],
-        (folder, input, sorts_rows): (&'a Path, Option<u64>, bool),
+        input: &InputSize<'a>,
     ) -> SpaceEstimator<'a> {
+        let InputSize { folder, bytes: input, sorts_rows } = *input;
         let (memory, folders) = (request.memory as u64, [folder, request.folder]);
         // The table may be on another machine, where a device may have the same number.
         let is_one_disk = match (disk.entry(folder), folders.map(|folder| RealDisk.entry(folder))) {

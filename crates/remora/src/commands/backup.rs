@@ -1,5 +1,6 @@
 //! `remora backup`
 
+mod copy;
 mod prove;
 mod run;
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use disk::{Output, RealDisk, Tree};
 use failure::{Completeness, usage};
-use flashback::{Cascades, FromBackups, Origin, Records, Spool, Sums, Undo, script};
+use flashback::{Cascades, FromBackups, Origin, Query, Records, Spool, Sums, Undo, script};
 use humanize::text;
 use pitr::Log;
 use progress::{Progress, count};
@@ -95,7 +95,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     undo.despite_ddl = arguments.despite_ddl;
     undo.sums.has_cascades = arguments.children;
     if let Some(origin) = origin.filter(|_| arguments.children) {
-        undo.cascades = Cascades::start(origin, (&filter, &known), &folder, (&stop, &shared))?;
+        let query = Query { filter: &filter, known: &known, work: &folder };
+        undo.cascades = Cascades::start(origin, &query, &stop, &shared)?;
     }
     report.phase("reading", Some(found.bytes()?));
     let mut walk = Walk::new(&found.files, &filter, &known, &mut undo, report);

@@ -5,27 +5,22 @@ use std::io;
 use std::time::Instant;
 
 use block::backup::{ChangedRanges, Request, Summary};
-use block::tree::{Layout, layout_of, load_placements, save_placements};
+use block::tree::{Layout, save_placements};
 use block::{Error, Generation, Repository, RunContext};
 use host::{Call, Machine};
-use hotcopy::{Before, HotCopy, HotFeed};
 use humanize::{date_time, text};
 use progress::{Progress, count};
-use repository::address;
 use repository::location::Location;
 use seal::Key;
 use serde_json::{Value, json};
 use snapshot::identity::Identity;
-use snapshot::server::{self, Login};
+use snapshot::server::Login;
 use snapshot::{Mark, Opened, Snapshot, Source, Watched, server_lock};
 
-use super::{Arguments, Way, tell};
+use super::{Arguments, tell};
 use crate::commands;
 use crate::exit::Exit;
-use crate::report::{self, Report};
-
-/// The most pages that are reported.
-const DOUBTED_MAX: usize = 20;
+use crate::report::Report;
 
 /// A source, and what to do with it.
 pub(super) struct Run<'a> {
@@ -47,14 +42,14 @@ pub(super) struct Proof {
 }
 
 /// A new generation.
-struct Made {
-    summary: Summary,
+pub(super) struct Made {
+    pub(super) summary: Summary,
     /// How much a server that was started on it has found wrong.
-    unsound: usize,
+    pub(super) unsound: usize,
     /// Whether it was copied while the server ran.
-    is_copy: bool,
-    /// Whether something was left out; a message has named it.
-    is_part: bool,
+    pub(super) is_copy: bool,
+    /// Whether something was left out, which was reported.
+    pub(super) is_part: bool,
 }
 
 impl Run<'_> {
@@ -187,7 +182,7 @@ impl Run<'_> {
 
     /// Keeps other runs from writing to this name. Returns its generations, and the note of the next one.
     /// Refuses to continue the backups of another source.
-    fn begin(
+    pub(super) fn begin(
         &self,
         repository: &mut Repository,
         machine: &Machine,
@@ -214,161 +209,14 @@ impl Run<'_> {
         Ok((all, note))
     }
 
-    /// Whether the source is a server that is copied file by file.
-    fn is_copied(&self, machine: &Machine) -> Result<bool, Error> {
-        let chosen = self.arguments.way;
-        if !self.source.is_server() || chosen == Some(Way::Snapshot) || self.arguments.needs_snapshot() {
-            return Ok(false);
-        }
-        let can = || server::has_snapshots(machine, self.login).map_err(|error| self.source.failed(error));
-        Ok(chosen == Some(Way::Copy) || !can()?)
-    }
-
-    /// Copies a server file by file, while it runs.
-    fn copy(&self, repository: &mut Repository, machine: &Machine) -> Result<Made, Error> {
-        let mut found = self.found(machine)?;
-        if matches!(machine, Machine::Here) && found.has(&self.arguments.to) {
-            return Err(Error::Unfit(format!(
-                "--to {}: the repository is inside the server's data folder, or a link in that leads to it, and each backup would \
-                 copy it, too; choose a folder outside, or remove the link",
-                self.arguments.to.display()
-            )));
-        }
-        let dangling = found.dangling().to_vec();
-        for link in &dangling {
-            let (source, link) = (self.source.name(), text::path(link));
-            self.report.warn(&format!("{source}: the link {link} leads to nothing, and is left out"));
-        }
-        let (mut all, begun) = self.begin(repository, machine)?;
-        // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
-        let newest = all.pop().filter(|newest| !self.arguments.full && repository::is_tree(newest));
-        let known = newest.as_ref().and_then(|newest| layout_of(repository, Some(newest.number)).ok());
-        // Who has only the put key can't read it, but knows its files by their marks.
-        let noted = match (&known, &newest) {
-            (None, Some(newest)) => {
-                let paths = found.paths(machine).map_err(|error| self.source.failed(error))?;
-                load_placements(repository, newest.number, paths).ok().flatten()
-            }
-            _ => None,
-        };
-        let note: Option<Value> =
-            newest.as_ref().map(|newest| serde_json::from_str(&newest.note).unwrap_or_default());
-        let shown =
-            newest.as_ref().map(|newest| format!("{}@{}", self.name, newest.number)).unwrap_or_default();
-        let before = newest.as_ref().zip(note.as_ref()).zip(known.as_ref().or(noted.as_ref()));
-        let before = before.map(|((newest, note), layout)| Before {
-            number: newest.number,
-            shown: &shown,
-            layout,
-            note,
-            is_unsound: newest.booted == Some(false),
-        });
-        let tracks = self.arguments.track && known.is_some();
-        if self.arguments.track && known.is_none() && newest.is_some() {
-            let source = self.source.name();
-            self.report
-                .note(&format!("{source}: everything is read: the list of files of {shown} can't be read"));
-        }
-        let mut made = self.copy_from(found, (repository, machine), (before, &begun), tracks);
-        if let Err(error @ Error::Untracked { .. }) = &made {
-            self.report.warn(&format!("{error}: everything is read"));
-            made = self.copy_from(self.found(machine)?, (repository, machine), (before, &begun), false);
-        }
-        made.map(|made| Made { is_part: !dangling.is_empty(), ..made })
-    }
-
-    fn found(&self, machine: &Machine) -> Result<HotCopy<'_>, Error> {
-        HotCopy::find(machine, self.login).map_err(|error| self.source.failed(error))
-    }
-
-    /// Copies a server that can be copied. `tracks`: reads only what has changed since the generation before,
-    /// if that is known.
-    fn copy_from(
-        &self,
-        found: HotCopy<'_>,
-        (repository, machine): (&Repository, &Machine),
-        (before, begun): (Option<Before<'_>>, &Value),
-        tracks: bool,
-    ) -> Result<Made, Error> {
-        let failed = |error| self.source.failed(error);
-        let shown = self.source.name();
-        let mut note = begun.clone();
-        note["tree"] = json!(true);
-        // Staged files are not encrypted, so they must not be where encrypted backups are.
-        let is_here = self.key.is_none() && !address::is_in_store(&self.arguments.to);
-        let aside = if is_here { self.arguments.to.clone() } else { std::env::temp_dir() };
-        let mut feed = found.begin(machine, &aside, before.as_ref(), note).map_err(failed)?;
-        let (mut changed, mut moves) = (None, None);
-        if let Some(before) = before.as_ref().filter(|_| tracks) {
-            self.world.progress.phase("reading the redo log", None);
-            match feed.changes(before).map_err(failed)? {
-                Ok((found, lsn)) => {
-                    let (read, since) = (report::size(found.bytes()), before.shown);
-                    self.report.note(&format!(
-                        "{shown}: the redo log goes back to {since}; {read} of the tablespaces may have changed"
-                    ));
-                    (changed, moves) = (Some(found), Some(feed.moves(lsn)));
-                }
-                Err(why) => self.report.note(&format!("{shown}: everything is read: {why}")),
-            }
-        }
-        let (doubt, page_bytes) = (feed.doubt(), feed.page_bytes());
-        let request = Request {
-            taken_s: date_time::now_s(),
-            changed,
-            is_newer: moves.as_deref(),
-            is_suspect: doubt.as_deref(),
-            note: HotFeed::room_for_note(),
-            full: self.arguments.full,
-            jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
-            rate: self.arguments.rate,
-            // What changes meanwhile is in the redo log.
-            is_frozen: true,
-            ..Request::new(&shown)
-        };
-        let made = block::backup(repository, &mut feed, &request, self.world);
-        let summary = made.map_err(|error| explain(error, machine))?;
-        self.save_placements(repository, &summary, feed.layout.as_ref());
-        let unsound = self.tell_doubted(repository, &summary, page_bytes)?;
-        Ok(Made { summary, unsound, is_copy: true, is_part: false })
-    }
-
     /// Notes where the files are, if the repository is encrypted.
-    fn save_placements(&self, repository: &Repository, made: &Summary, layout: Option<&Layout>) {
+    pub(super) fn save_placements(&self, repository: &Repository, made: &Summary, layout: Option<&Layout>) {
         let Some(layout) = layout else { return };
         if let Err(error) = save_placements(repository, made.generation, layout) {
             let what = "a backup with the put key will store more than what changed";
             self.report
                 .warn(&format!("{}: {what}, because this could not be noted: {error}", self.source.name()));
         }
-    }
-
-    /// Reports pages that differ from the generation before, although by their LSN nobody has written to them
-    /// since. Returns how many.
-    fn tell_doubted(
-        &self,
-        repository: &Repository,
-        summary: &Summary,
-        page_bytes: usize,
-    ) -> Result<usize, Error> {
-        if summary.suspect_blocks.is_empty() {
-            return Ok(0);
-        }
-        let layout = layout_of(repository, Some(summary.generation))?;
-        for (path, offset) in
-            summary.suspect_blocks.iter().take(DOUBTED_MAX).filter_map(|block| layout.file_of(*block))
-        {
-            self.report.warn(&format!(
-                "{}: {}, at page {}, is not what it was in {}@{}, but by its LSN nobody has written to it since: the disk \
-                 has lost a write, or a read has returned something old; CHECK TABLE, and 'remora verify --boot' for both",
-                self.source.name(),
-                text::path(path),
-                offset / page_bytes as u64,
-                self.name,
-                summary.parent
-            ));
-        }
-        Ok(summary.suspect_blocks.len())
     }
 
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
@@ -394,6 +242,14 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// What is read, with the note of the new generation as far as it is known.
+struct Reading<'a> {
+    machine: &'a Machine,
+    /// The snapshot, if there is one.
+    held: Option<&'a HeldStill<'a>>,
+    note: &'a Value,
 }
 
 /// A snapshot, and what is known about it.
@@ -426,11 +282,12 @@ impl Run<'_> {
         if let (Err(why), true, Some(_)) = (&changed, self.arguments.track, newest) {
             self.report.note(&format!("{}: everything is read: {why}", self.source.name()));
         }
-        let mut made = self.read(repository, held, (opened, changed.ok()), (machine, note));
+        let reading = Reading { machine, held, note };
+        let mut made = self.read(repository, &reading, opened, changed.ok());
         if let Err(error @ Error::Untracked { .. }) = &made {
             self.report.warn(&format!("{error}: everything is read"));
             let anew = self.source.open(machine, snapshot, (repository, newest))?;
-            made = self.read(repository, held, (anew, None), (machine, note));
+            made = self.read(repository, &reading, anew, None);
         }
         made.map(|summary| (summary, whole))
     }
@@ -438,10 +295,11 @@ impl Run<'_> {
     fn read(
         &self,
         repository: &Repository,
-        held: Option<&HeldStill<'_>>,
-        (opened, changed): (Opened, Option<ChangedRanges>),
-        (machine, note): (&Machine, &Value),
+        reading: &Reading<'_>,
+        opened: Opened,
+        changed: Option<ChangedRanges>,
     ) -> Result<Summary, Error> {
+        let Reading { machine, held, note } = *reading;
         let shown = self.source.name();
         let mut note = note.clone();
         if opened.is_tree {
@@ -484,7 +342,7 @@ impl Run<'_> {
 }
 
 /// Adds the messages of ssh.
-fn explain(error: Error, machine: &Machine) -> Error {
+pub(super) fn explain(error: Error, machine: &Machine) -> Error {
     match error {
         Error::Source { name, source } => Error::Source { name, source: machine.explain(source) },
         error => error,

@@ -16,7 +16,7 @@ use humanize::text;
 use instance::binary_log::BinaryLog;
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
-use pitr::{Reached, Recovery, RecoveryTarget};
+use pitr::{Folders, Reached, Recovery, RecoveryTarget, ReplayRequest};
 use progress::{Part, Progress, count};
 use serde_json::{Value, json};
 
@@ -132,10 +132,11 @@ pub(super) fn run(
     let options = needs.options(&arguments.until.server_option)?;
     // What a replay alters outside of its data folder is moved there, which a mount can't do.
     let is_lazy = recovery.is_none() || !needs.has_outside();
-    let (generation, files) =
-        instance::readable(&named, generation, (&work.folder, jobs, is_lazy), &stop, &report.shared())?;
+    let to = instance::Work { folder: &work.folder, jobs, is_lazy };
+    let (generation, files) = instance::readable(&named, generation, &to, &stop, &report.shared())?;
     let replay = recovery.as_ref().map(|recovery| until::ReplaySummary::new(&named, recovery));
-    let dumped = dump_from(arguments, (&files, recovery), (&work.folder, &needs, options), &stop, report);
+    let opened = Opened { files: &files, work: &work.folder, needs: &needs, options };
+    let dumped = dump_from(arguments, opened, recovery, &stop, report);
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
@@ -181,14 +182,24 @@ struct Dumped {
     reached: Option<Reached>,
 }
 
+/// The files of the generation, and the server for them.
+struct Opened<'a> {
+    files: &'a Files,
+    /// A folder to work in.
+    work: &'a Path,
+    needs: &'a Requirements,
+    options: Vec<String>,
+}
+
 /// Replays the log up to the recovery target, starts a server on the files, and dumps from it.
 fn dump_from(
     arguments: &Arguments,
-    (files, recovery): (&Files, Option<Recovery<'_>>),
-    (work, needs, options): (&Path, &Requirements, Vec<String>),
+    opened: Opened<'_>,
+    recovery: Option<Recovery<'_>>,
     stop: &Arc<AtomicBool>,
     report: &Report,
 ) -> Result<Dumped> {
+    let Opened { files, work, needs, options } = opened;
     let own = &arguments.until;
     let options: Vec<String> = instance::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
     let wanted = Wanted {
@@ -203,9 +214,10 @@ fn dump_from(
     let data = instance::data(files, wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let go =
-        |recovery: Recovery<'_>| recovery.replay((&data, work), (&selection, wanted), stop, &report.shared());
-    let reached = recovery.map(go).transpose()?.map(|(reached, _)| reached);
+    let folders = Folders { data: &data, work };
+    let request = ReplayRequest { wanted, only: &selection };
+    let replay = |recovery: Recovery<'_>| recovery.replay(folders, request, stop, &report.shared());
+    let reached = recovery.map(replay).transpose()?.map(|(reached, _)| reached);
     let log = BinaryLog::find(&data, needs.log())?;
     let options: Vec<String> =
         [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();

@@ -16,7 +16,7 @@ use failure::usage;
 use humanize::{date_time, text};
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
-use pitr::{Found, Reached, Recovery, RecoveryTarget, ReplayPlan, Start, single};
+use pitr::{Folders, Found, Reached, Recovery, RecoveryTarget, ReplayPlan, ReplayRequest, Start, single};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ pub(super) fn run(target: &RecoveryTarget, arguments: &super::Arguments, report:
     summary.tables = Some(tables);
     summary.seconds = Some(began.elapsed().as_secs_f64());
     summary.tell("is restored", &reached, report)?;
-    tell_prepared(&reached.found.way, report);
+    tell_prepared(&reached.found.plan, report);
     Ok(exit(&reached.found))
 }
 
@@ -134,7 +134,7 @@ pub(super) fn exit(found: &Found) -> Exit {
 pub(super) fn plan(named: &Named, recovery: &Recovery<'_>, report: &Report) -> Result<Exit> {
     let reached = recovery.plan()?;
     ReplaySummary::new(named, recovery).tell("would be restored", reached, report)?;
-    tell_prepared(&reached.found.way, report);
+    tell_prepared(&reached.found.plan, report);
     Ok(exit(&reached.found))
 }
 
@@ -168,13 +168,15 @@ fn whole(
     if named.is_tree(request)? {
         instance::files(named, work.path(), request, RunContext { stop, progress: report })?;
     } else {
-        instance::out_of_volume(named, recovery.generation, (work.path(), jobs), stop, &report.shared())?;
+        let to = instance::Work { folder: work.path(), jobs, is_lazy: true };
+        instance::out_of_volume(named, recovery.generation, &to, stop, &report.shared())?;
     }
     let data = instance::data(&Files::Folder(tree.clone()), wanted)?;
     report.phase("recovering", None);
     instance::refuse_outside(&data)?;
-    let replayed =
-        recovery.replay((&data, work.path()), (&Selection::default(), wanted), stop, &report.shared())?;
+    let folders = Folders { data: &data, work: work.path() };
+    let request = ReplayRequest { wanted, only: &Selection::default() };
+    let replayed = recovery.replay(folders, request, stop, &report.shared())?;
     finish(&tree, &data, target)?;
     Ok(replayed)
 }
@@ -227,7 +229,7 @@ impl ReplaySummary {
     pub(super) fn json(&self, reached: &Reached) -> Value {
         let ReplaySummary { name, generation, timeline, .. } = self;
         let Reached { start, found } = reached;
-        let (replay, (file, offset)) = (&found.way, &start.own);
+        let (replay, (file, offset)) = (&found.plan, &start.own);
         let mut message = json!({
             "message_type": "summary", "name": name, "generation": generation, "timeline": timeline,
             "from_file": file, "from_offset": offset, "transactions": replay.transactions,
@@ -253,7 +255,7 @@ impl ReplaySummary {
         let ReplaySummary { name, generation, .. } = self;
         let Reached { start, found } = reached;
         let (file, offset) = &start.own;
-        let (replay, last) = (&found.way, last(&found.way));
+        let (replay, last) = (&found.plan, last(&found.plan));
         let when = replay.time.map(|time| format!(" ({})", date_time::shown(time))).unwrap_or_default();
         let to = if last.is_empty() { String::new() } else { format!(" to {last}{when}") };
         let tables = self.tables.map(|number| format!("; {} checked", count(number as u64, "table")));

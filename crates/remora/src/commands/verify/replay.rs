@@ -14,7 +14,7 @@ use failure::usage;
 use instance::binary_log::BinaryLog;
 use instance::requirements::{NOTHING, Requirements};
 use instance::{Files, Wanted};
-use pitr::{Recovery, RecoveryTarget, must_replay_all};
+use pitr::{Folders, Recovery, RecoveryTarget, ReplayRequest, must_replay_all};
 use progress::{Progress, count};
 use repository::Named;
 use sandbox::Sandbox;
@@ -184,13 +184,15 @@ impl Proof<'_> {
         // As for restore --tables: what a replay alters outside of its data folder can't be in a mount.
         let is_lazy = recovery.is_none() || !needs.has_outside();
         let jobs = self.arguments.jobs.unwrap_or_else(commands::cores);
-        let (_, files) =
-            instance::readable(self.named, Some(of.number), (work, jobs, is_lazy), stop, &report.shared())?;
+        let to = instance::Work { folder: work, jobs, is_lazy };
+        let (_, files) = instance::readable(self.named, Some(of.number), &to, stop, &report.shared())?;
         let data = instance::data(&files, wanted)?;
         report.phase("recovering", None);
         instance::refuse_outside(&data)?;
         if let Some(recovery) = recovery {
-            recovery.replay((&data, work), (&Selection::default(), wanted), stop, &report.shared())?;
+            let folders = Folders { data: &data, work };
+            let request = ReplayRequest { wanted, only: &Selection::default() };
+            recovery.replay(folders, request, stop, &report.shared())?;
         }
         let log = BinaryLog::find(&data, needs.log())?;
         let server = instance::start(&data, log.as_ref(), wanted)?;

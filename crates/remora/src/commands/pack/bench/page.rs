@@ -1,6 +1,7 @@
 //! A page with two plots of time against size: for compression and for decompression.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use super::sample::Sample;
 use super::{Row, all_cores, number};
@@ -92,7 +93,7 @@ fn plot(rows: &[Row], direction: usize, text_bytes: u64, out: &mut String) {
     let x = |value: f64| LEFT + between(value, low, high) * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| HEIGHT - BOTTOM - between(value, least, most) * (HEIGHT - TOP - BOTTOM);
     write!(out, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">").ok();
-    grid((low, high), (least, most), &x, &y, out);
+    grid(&(low..high), &(least..most), &x, &y, out);
     let mut points: Vec<Point<'_>> =
         rows.iter().map(|row| Point { x: x(time(row)), y: y(percent(row, text_bytes)), row }).collect();
     points.sort_by(|one, other| one.x.total_cmp(&other.x));
@@ -153,7 +154,7 @@ fn free(x: f64, y: f64, points: &[Point<'_>], taken: &mut Vec<(f64, f64)>) -> f6
 
 type Scale<'a> = &'a dyn Fn(f64) -> f64;
 
-fn grid(times: (f64, f64), sizes: (f64, f64), x: Scale<'_>, y: Scale<'_>, out: &mut String) {
+fn grid(times: &Range<f64>, sizes: &Range<f64>, x: Scale<'_>, y: Scale<'_>, out: &mut String) {
     for (seconds, name) in [
         (0.1_f64, "0.1 s"),
         (0.3, "0.3 s"),
@@ -167,7 +168,7 @@ fn grid(times: (f64, f64), sizes: (f64, f64), x: Scale<'_>, y: Scale<'_>, out: &
         (3000.0, "50 min"),
     ] {
         let at = seconds.log10();
-        if at > times.0 && at < times.1 {
+        if at > times.start && at < times.end {
             write!(
                 out,
                 "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{TOP}\" y2=\"{1}\"/>\
@@ -179,15 +180,15 @@ fn grid(times: (f64, f64), sizes: (f64, f64), x: Scale<'_>, y: Scale<'_>, out: &
             .ok();
         }
     }
-    let step = if sizes.1 - sizes.0 > 40.0 {
+    let step = if sizes.end - sizes.start > 40.0 {
         10.0
-    } else if sizes.1 - sizes.0 > 16.0 {
+    } else if sizes.end - sizes.start > 16.0 {
         5.0
     } else {
         2.0
     };
-    let mut at = (sizes.0 / step).ceil() * step;
-    while at < sizes.1 {
+    let mut at = (sizes.start / step).ceil() * step;
+    while at < sizes.end {
         write!(
             out,
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{1}\" y1=\"{0:.1}\" y2=\"{0:.1}\"/>\

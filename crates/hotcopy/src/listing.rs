@@ -1,4 +1,4 @@
-//! What is found while the folders of a copy are listed, each file once.
+//! What is in the folders of a copy, each file once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,49 +7,83 @@ use std::path::{Path, PathBuf};
 use block::tree::Node;
 use disk::Entry;
 
-use crate::early::Early;
-
 /// A file or folder by its device and its number there.
 pub(crate) type Identity = (u64, u64);
 
-/// What is found while folders are listed.
+/// A file as it was when it was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileState {
+    pub inode: u64,
+    pub device: u64,
+    /// When it was made: another file may have its inode number now. 0 if that is unknown.
+    pub born_ns: i128,
+    pub modified_ns: i128,
+    /// The number of its tablespace; 0 in a new file that the server has not written yet.
+    pub space: u32,
+}
+
+impl FileState {
+    pub(crate) fn of(entry: &Entry) -> FileState {
+        FileState {
+            inode: entry.inode,
+            device: entry.device,
+            born_ns: entry.born_ns,
+            modified_ns: entry.attributes.modified_ns,
+            space: 0,
+        }
+    }
+}
+
+/// The files and folders of a copy.
+pub(crate) struct ListedFiles {
+    pub nodes: Vec<Node>,
+    /// What each file was just then.
+    pub states: BTreeMap<PathBuf, FileState>,
+}
+
+/// The files and folders so far, while folders are listed.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct Listing {
     pub nodes: BTreeMap<PathBuf, Node>,
-    pub seen: BTreeMap<PathBuf, Early>,
+    states: BTreeMap<PathBuf, FileState>,
     pub files: BTreeMap<Identity, PathBuf>,
     /// Folders that must not be listed again.
     pub folders: BTreeSet<Identity>,
 }
 
-impl Found {
-    /// Adds a file. `who` says which file a path leads to now: while folders are listed, a table that is
-    /// altered takes another name, and a new file the number of one that is gone.
+impl Listing {
+    /// Adds a file. `identity_now` says which file a path leads to now: while folders are listed, a table
+    /// that is altered takes another name, and a new file the number of one that is gone.
     pub(crate) fn add(
         &mut self,
         path: PathBuf,
         entry: Entry,
-        who: impl Fn(&Path) -> io::Result<Option<Identity>>,
+        identity_now: impl Fn(&Path) -> io::Result<Option<Identity>>,
     ) -> io::Result<()> {
         let file = identity(&entry);
         if let Some(other) = self.files.get(&file) {
-            let leads = |path| who(path).map(|now| now == Some(file));
-            if !leads(&path)? {
+            let is_at = |path| identity_now(path).map(|now| now == Some(file));
+            if !is_at(&path)? {
                 return Ok(());
             }
-            if leads(other)? {
+            if is_at(other)? {
                 return Err(has_two_names(&path, other));
             }
             self.nodes.remove(other);
-            self.seen.remove(other);
+            self.states.remove(other);
         }
         if self.nodes.contains_key(&path) {
             return Err(has_two_names(&path, &path));
         }
         self.files.insert(file, path.clone());
-        self.seen.insert(path.clone(), Early::of(&entry));
+        self.states.insert(path.clone(), FileState::of(&entry));
         self.nodes.insert(path.clone(), Node::of(path, entry));
         Ok(())
+    }
+
+    /// All of them.
+    pub(crate) fn finish(self) -> ListedFiles {
+        ListedFiles { nodes: self.nodes.into_values().collect(), states: self.states }
     }
 }
 
@@ -88,15 +122,15 @@ mod tests {
 
     /// Adds files; `now` is what their names lead to afterwards.
     fn added(files: &[(&str, u64)], now: &[(&str, u64)]) -> Result<Vec<String>, String> {
-        let mut found = Found::default();
-        let who = |path: &Path| {
+        let mut listing = Listing::default();
+        let identity_now = |path: &Path| {
             Ok(now.iter().find(|(name, _)| path == Path::new(name)).map(|(_, inode)| (1, *inode)))
         };
         for (name, inode) in files {
-            found.add(name.into(), entry(name, *inode), who).map_err(|error| error.to_string())?;
+            listing.add(name.into(), entry(name, *inode), identity_now).map_err(|error| error.to_string())?;
         }
-        assert!(found.nodes.keys().eq(found.seen.keys()), "both know the same files");
-        Ok(found.nodes.keys().map(|path| path.display().to_string()).collect())
+        assert!(listing.nodes.keys().eq(listing.states.keys()), "both know the same files");
+        Ok(listing.nodes.keys().map(|path| path.display().to_string()).collect())
     }
 
     #[test]

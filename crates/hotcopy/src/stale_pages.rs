@@ -5,34 +5,50 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use host::Machine;
 use serde_json::Value;
 
-use crate::HotFeed;
-use crate::file_places::Places;
+use crate::data_files::DataFiles;
 
 /// Whether a block can't be right, by what it was and what it is.
-pub(crate) type Doubt = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;
+pub(crate) type IsSuspect = Box<dyn Fn(&[u8], &[u8]) -> bool + Sync>;
 
-impl HotFeed<'_> {
-    /// Whether a block can't be right, by what it was and what it is; none if nothing tells.
-    pub fn doubt(&self) -> Option<Doubt> {
-        let (since, page_bytes, doubted) = (self.since?, self.page_bytes(), Arc::clone(&self.doubted));
-        Some(Box::new(move |was, now| {
-            let is_doubted = innodb::page_check::has_stale_page(was, now, page_bytes, since);
-            doubted.fetch_or(is_doubted, Ordering::Relaxed);
-            is_doubted
+/// Looks for pages that can't be right.
+pub(crate) struct StalePages {
+    /// Pages that nobody has written to since this LSN are as they were in the generation before.
+    since: Option<u64>,
+    page_bytes: usize,
+    /// Whether there was one.
+    any: Arc<AtomicBool>,
+}
+
+impl StalePages {
+    pub(crate) fn new(since: Option<u64>, page_bytes: usize) -> StalePages {
+        StalePages { since, page_bytes, any: Arc::default() }
+    }
+
+    /// Whether a block can't be right; none if nothing tells.
+    pub(crate) fn check(&self) -> Option<IsSuspect> {
+        let (since, page_bytes, any) = (self.since?, self.page_bytes, Arc::clone(&self.any));
+        Some(Box::new(move |before, now| {
+            let is_stale = innodb::page_check::has_stale_page(before, now, page_bytes, since);
+            any.fetch_or(is_stale, Ordering::Relaxed);
+            is_stale
         }))
+    }
+
+    /// Whether a block was that can't be right.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
     }
 }
 
 /// Tells these data from those of another server, and from what was restored since: the first file of the
 /// system tablespace, which is made with them and never again.
-pub(crate) fn identity(machine: &Machine, places: &Places) -> io::Result<String> {
-    let Some(path) = places.system().next() else { return Ok(String::new()) };
-    let entry = machine.tree().entry(&places.real(path))?;
+pub(crate) fn identity(files: &DataFiles<'_>) -> io::Result<String> {
+    let Some(path) = files.places.system().next() else { return Ok(String::new()) };
+    let entry = files.entry(path)?;
     Ok(format!("{}-{}", entry.inode, entry.born_ns))
 }
 
