@@ -1,5 +1,5 @@
-//! Which pages a server has written to since the generation before, by its redo log, if that still goes back so
-//! far.
+//! Which pages a server has written to since the generation before, by its redo log, if that still goes back
+//! so far.
 //!
 //! A copy has each page as it was at the checkpoint with which its log begins, or later. So a page that the
 //! log has not changed from there on is the same one now, and need not be read. What is written without the

@@ -72,8 +72,8 @@ pub(crate) struct Names {
     relay_log: Option<PathBuf>,
     /// The list of the binary log's files.
     pub index: Option<PathBuf>,
-    /// Files that are not copied in this way: with messages and statements for people, with keys, of temporary
-    /// tables, and the redo log.
+    /// Files that are not copied in this way: with messages and statements for people, with keys, of
+    /// temporary tables, and the redo log.
     not_copied: BTreeSet<PathBuf>,
 }
 

@@ -39,9 +39,9 @@ pub(crate) struct FileList {
 }
 
 impl FileList {
-    /// Sorts what is `listed` while DDL is blocked. Of what was `read` before, a file stays if it still is the
-    /// same one and DDL has not `changed` its table. Returns also the files that must be read now; they are
-    /// not in the list yet. Calls `stay` for each file.
+    /// Sorts what is `listed` while DDL is blocked. Of what was `read` before, a file stays if it still is
+    /// the same one and DDL has not `changed` its table. Returns also the files that must be read now; they
+    /// are not in the list yet. Calls `stay` for each file.
     pub(crate) fn new(
         files: &DataFiles<'_>,
         listed: ListedFiles,

@@ -12,7 +12,7 @@
 //! | phase | the server | what is read |
 //! |---|---|---|
 //! | `FirstPass` | works | pages, closed files of the binary log and of queues |
-//! | `DdlBlocked` | changes no definitions | tables without transactions; every table that DDL has changed meanwhile |
+//! | `DdlBlocked` | changes no definitions | tables without transactions; tables that DDL has changed |
 //! | `CommitsBlocked` | commits nothing | what is left, which is staged |
 //! | `Released` | works | the redo log up to its end, which is verified |
 //! | `Stored` | works | the staged files |

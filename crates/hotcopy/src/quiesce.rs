@@ -1,4 +1,5 @@
-//! Files that a server writes although nobody commits: a statement on a table of Aria continues until its end.
+//! Files that a server writes although nobody commits: a statement on a table of Aria continues until it
+//! ends.
 //!
 //! Aria's log repairs pages that are older than others, but none that is half old and half new. So what was
 //! written since some time before the first read is read again, until two reads agree.
@@ -12,7 +13,8 @@ use crate::spool::Spool;
 const PART: usize = 32 << 10;
 /// How often it is read again.
 const READS: usize = 50;
-/// A file that is being written has a time of writing that is at most so old: the kernel's clock for it ticks.
+/// A file that is being written has a time of writing that is at most so old: the kernel's clock for it
+/// ticks.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Waits until a write gives a file another time of writing than one that was seen at `listed`.

@@ -92,8 +92,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = if arguments.children { commands::stop_flag(report)? } else { Arc::default() };
     let shared = report.shared();
     let mut undo = Undo::new(&found.files, &filter, &known, spool);
-    undo.despite_ddl = arguments.despite_ddl;
-    undo.sums.has_cascades = arguments.children;
+    (undo.despite_ddl, undo.sums.has_cascades) = (arguments.despite_ddl, arguments.children);
     if let Some(origin) = origin.filter(|_| arguments.children) {
         let query = Query { filter: &filter, known: &known, work: &folder };
         undo.cascades = Cascades::start(origin, &query, &stop, &shared)?;
