@@ -1,4 +1,5 @@
-//! Rows that foreign keys deleted or changed along with those of a transaction, which no log has. A private
+//! Rows that foreign keys deleted or changed along with those of a transaction, which the logs of MariaDB and of
+//! MySQL before 9.6 do not have. A private
 //! server on a copy of the data is brought to just before the transaction. Then it applies the transaction
 //! event by event, and is asked after each what became of the rows that refer to those of the event. Nothing
 //! of that is committed; the next step is made from the archived log.
@@ -61,7 +62,8 @@ struct Span {
 impl Take for Span {
     fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()> {
         self.servers.insert(whole.server_id);
-        if asked == Asked::Yes && !whole.tables.is_empty() {
+        // Where the log has what foreign keys did, nobody needs to be asked.
+        if asked == Asked::Yes && !whole.tables.is_empty() && !whole.logs_cascades {
             let first = self.ends.map_or(whole.start, |(first, _)| first);
             self.ends = Some((first, whole.start));
         }
@@ -188,7 +190,7 @@ impl<'a> Cascades<'a> {
             tables.map(|table| name(&table.schema, &table.name)).collect()
         };
         let taking = of(&[Change::Update, Change::Delete]);
-        if taking.is_empty() {
+        if taking.is_empty() || whole.logs_cascades {
             return Ok(());
         }
         if self.has_graph && self.notes.graph().below(&taking).is_empty() {
@@ -307,8 +309,7 @@ impl<'a> Cascades<'a> {
         open.changes += part.rows as u64 * if event.rows.change == Change::Update { 2 } else { 1 };
         let mut apply = || {
             let data = part.data.as_deref().unwrap_or(&event.rows.data);
-            let Rows { change, table_id, flags, columns, before, after, .. } = *event.rows;
-            let rows = Rows { change, table_id, flags, columns, before, after, data: data.into() };
+            let rows = Rows { data: data.into(), ..*event.rows };
             let done = apply.rows(event.described, &rows);
             done.with_context(|| format!("the private server can't apply rows of {name}"))
         };

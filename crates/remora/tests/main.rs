@@ -21,6 +21,8 @@ mod binlog;
 mod binlog_history;
 #[path = "main/binlog_wire.rs"]
 mod binlog_wire;
+#[path = "main/binlog_words.rs"]
+mod binlog_words;
 #[path = "main/boot.rs"]
 mod boot;
 #[path = "main/byte.rs"]
@@ -97,6 +99,8 @@ mod mount;
 mod mount_large;
 #[path = "main/mount_options.rs"]
 mod mount_options;
+#[path = "main/mysql_log.rs"]
+mod mysql_log;
 #[path = "main/one_table.rs"]
 mod one_table;
 #[path = "main/option.rs"]
