@@ -160,7 +160,7 @@ fn columns_of_mysql_have_their_collations() {
     for value in [
         "id=4000000000 s='grün' g=0x000000000101000000000000000000F03F0000000000000040 t='ä' b=0x00FF ",
         "w=0x0000803F000020C0 j='{\"a\": null, \"b\": [1, 2]}' e='b' ",
-        "c='xyz' n=-1234.50 q=-9 h=b'100000001' ",
+        "c=0x00780079007A n=-1234.50 q=-9 h=b'100000001' ",
     ] {
         assert!(rows[0].contains(value), "{value}\n{}", rows[0]);
     }
