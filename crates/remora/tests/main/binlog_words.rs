@@ -17,7 +17,7 @@ fn words_of_mysql(command: &[u8]) -> Option<Vec<u8>> {
     let texts = |names: &[&str], row: &[u8]| {
         let columns: Vec<Vec<u8>> = names.iter().map(|name| column(name)).collect();
         let count = [u8::try_from(names.len()).unwrap()];
-        let mut all: Vec<&[u8]> = vec![&count];
+        let mut all: Vec<&[u8]> = vec![&count[..]];
         all.extend(columns.iter().map(Vec::as_slice));
         all.extend([&end[..], row, end]);
         packets(&all)
