@@ -369,7 +369,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         // How the events behind this one are written.
         let mut next = None;
         match header.kind {
-            Kind::HEARTBEAT => {
+            Kind::HEARTBEAT | Kind::HEARTBEAT_V2 => {
                 return Ok(Took::Silence);
             }
             Kind::ROTATE if header.flags & ARTIFICIAL != 0 => {
@@ -389,11 +389,11 @@ impl<'r, 'a> Follow<'r, 'a> {
             _ if header.flags & ARTIFICIAL != 0 => return Ok(Took::It),
             // Also repeated, if the log is encrypted on the server; in its file it says where it ends.
             Kind::START_ENCRYPTION if header.next_position == 0 => return Ok(Took::It),
-            Kind::GTID => {
-                if let Body::Gtid(gtid) = event.parse()? {
-                    self.name = GroupId::MariaDb(gtid.number);
-                }
-            }
+            Kind::GTID | Kind::MYSQL_GTID | Kind::GTID_TAGGED => match event.parse()? {
+                Body::Gtid(gtid) => self.name = GroupId::MariaDb(gtid.number),
+                Body::MySqlGtid(Some((source, number))) => self.name = GroupId::MySql(source, number),
+                _ => {}
+            },
             _ => {}
         }
         if self.file.is_empty() {

@@ -30,7 +30,7 @@ use repository::log_archive::Place;
 use repository::{address, log_archive};
 use seal::Key;
 use server::required_privileges::{Task, require};
-use server::{Session, Target};
+use server::{Flavour, Session, Target};
 
 use self::begin::Beginning;
 use self::follow::{Follow, Left};
@@ -369,17 +369,28 @@ fn number(to: &Path) -> Result<u32> {
 
 /// Says what COMMIT waits for.
 fn can_acknowledge(session: &mut Session, report: &dyn Progress) -> Result<()> {
-    let is_on = session.value("SELECT @@global.rpl_semi_sync_master_enabled");
-    if !matches!(is_on, Ok(Some(ref on)) if on == "1" || on == "ON") {
-        bail!(
-            "--ack: the server does not wait for replicas: SET GLOBAL rpl_semi_sync_master_enabled = ON (and write it into its \
-             option file)"
-        );
-    }
-    let timeout = session.value("SELECT @@global.rpl_semi_sync_master_timeout")?.unwrap_or_default();
+    let rows = session.strings("SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync%'")?;
+    let value = |name: &str| {
+        let row = rows.iter().find(|row| row.first().is_some_and(|own| own.as_deref() == Some(name)));
+        row.and_then(|row| row.get(1).cloned().flatten())
+    };
+    // MySQL 8.0.26 and later have a plugin of each name, and 9 has only that of the source.
+    let parts = ["master", "source"].map(|side| (side, value(&format!("rpl_semi_sync_{side}_enabled"))));
+    let Some((side, _)) = parts.iter().find(|(_, on)| on.as_deref() == Some("ON")) else {
+        let command = match (session.about.flavour, &parts) {
+            (Flavour::MariaDb, _) | (_, [(_, Some(_)), _]) => "SET GLOBAL rpl_semi_sync_master_enabled = ON",
+            (_, [_, (_, Some(_))]) => "SET GLOBAL rpl_semi_sync_source_enabled = ON",
+            _ => {
+                "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so' (before MySQL 8.0.26 rpl_semi_sync_master and \
+                 'semisync_master.so'), then SET GLOBAL rpl_semi_sync_source_enabled = ON"
+            }
+        };
+        bail!("--ack: the server does not wait for replicas: {command} (and write it into its option file)");
+    };
+    let name = format!("rpl_semi_sync_{side}_timeout");
+    let timeout = value(&name).unwrap_or_default();
     report.note(&format!(
-        "a COMMIT waits for us for {timeout} ms (rpl_semi_sync_master_timeout); after that the server goes on without, until \
-         we have caught up"
+        "a COMMIT waits for us for {timeout} ms ({name}); after that the server goes on without, until we have caught up"
     ));
     Ok(())
 }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use progress::{Progress, count};
-use server::{Flavour, Session, Target};
+use server::{Session, Target};
 
 /// How often it is asked whether commits went on without us.
 const ASK: Duration = Duration::from_secs(10);
 
 /// Tells what the server's log does not have: no archive of it has that either.
 pub(crate) fn tell(session: &mut Session, report: &dyn Progress) -> Result<()> {
-    let state = session.strings("SHOW MASTER STATUS")?.into_iter().next().unwrap_or_default();
+    let state = session.binary_log_status()?.into_iter().next().unwrap_or_default();
     let settings = ["binlog_do_db", "binlog_ignore_db"].iter().zip(state.into_iter().skip(2));
     let filters: Vec<String> = settings
         .filter_map(|(name, value)| Some(format!("{name}={}", value.filter(|value| !value.is_empty())?)))
@@ -27,11 +27,7 @@ pub(crate) fn tell(session: &mut Session, report: &dyn Progress) -> Result<()> {
     tell_of_rows(session, report)?;
     let updates = session.value("SELECT @@GLOBAL.log_slave_updates")?;
     if updates.is_some_and(|value| value == "0" || value == "OFF") {
-        let question = match session.about.flavour {
-            Flavour::MariaDb => "SHOW ALL SLAVES STATUS",
-            Flavour::MySql => "SHOW SLAVE STATUS",
-        };
-        let who = match session.strings(question) {
+        let who = match session.replica_status() {
             Ok(rows) if rows.is_empty() => return Ok(()),
             Ok(_) => "the server is a replica",
             // That takes a privilege that an archive does not need. Whoever has applied something says so.
@@ -98,7 +94,7 @@ impl Unwaited {
         {
             let commits = usize::try_from(now - before).unwrap_or(usize::MAX);
             report.warn(&format!(
-                "{} did not wait for us: we were away or took longer than rpl_semi_sync_master_timeout; what the server lost \
+                "{} did not wait for us: we were away or took longer than the timeout of semi-synchronous replication; what the server lost \
                  since may be missing here",
                 count(commits, "commit")
             ));
@@ -107,6 +103,9 @@ impl Unwaited {
 }
 
 fn number(session: &mut Session) -> Result<Option<u64>, server::Error> {
-    let row = session.strings("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_master_no_tx'")?.into_iter().next();
+    // The second name is that of MySQL 8.0.26 and later.
+    let names = "('Rpl_semi_sync_master_no_tx', 'Rpl_semi_sync_source_no_tx')";
+    let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN {names}");
+    let row = session.strings(&sql)?.into_iter().next();
     Ok(row.and_then(|row| row.into_iter().nth(1)).flatten().and_then(|value| value.parse().ok()))
 }

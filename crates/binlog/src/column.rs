@@ -50,6 +50,8 @@ pub enum Type {
     PackedBlob(u8),
     /// GEOMETRY: the bytes of the length.
     Geometry(u8),
+    /// VECTOR of MySQL: the bytes of the length.
+    Vector(u8),
     /// JSON of MySQL: the bytes of the length.
     Json(u8),
     /// A column that is always NULL.
@@ -84,6 +86,7 @@ impl Type {
             19 => decimals(details.u8()?, Type::Time)?,
             140 => length(details.u8()?, Type::PackedBlob)?,
             141 => Type::PackedVarchar(details.u16()?),
+            242 => length(details.u8()?, Type::Vector)?,
             245 => length(details.u8()?, Type::Json)?,
             246 => {
                 let (precision, scale) = (details.u8()?, details.u8()?);
@@ -117,9 +120,11 @@ impl Type {
             Type::Char(max) | Type::Varchar(max) | Type::PackedVarchar(max) => {
                 after(&mut wire, if max > 255 { 2 } else { 1 })?
             }
-            Type::Blob(bytes) | Type::PackedBlob(bytes) | Type::Geometry(bytes) | Type::Json(bytes) => {
-                after(&mut wire, bytes)?
-            }
+            Type::Blob(bytes)
+            | Type::PackedBlob(bytes)
+            | Type::Geometry(bytes)
+            | Type::Vector(bytes)
+            | Type::Json(bytes) => after(&mut wire, bytes)?,
             Type::Null => 0,
         })
     }
@@ -129,16 +134,11 @@ impl Type {
         matches!(self, Type::Int(_) | Type::Float | Type::Double | Type::Decimal(..) | Type::Year)
     }
 
-    /// Whether it has a collation, and no members.
+    /// Whether it has a collation, and no members. In MariaDB's logs GEOMETRY has one too.
     pub(crate) fn is_text(self) -> bool {
         matches!(
             self,
-            Type::Char(_)
-                | Type::Varchar(_)
-                | Type::PackedVarchar(_)
-                | Type::Blob(_)
-                | Type::PackedBlob(_)
-                | Type::Geometry(_)
+            Type::Char(_) | Type::Varchar(_) | Type::PackedVarchar(_) | Type::Blob(_) | Type::PackedBlob(_)
         )
     }
 

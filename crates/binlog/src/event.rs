@@ -1,12 +1,14 @@
 //! Events, which a log consists of.
 //!
-//! Facts: `log_event.h` and `log_event.cc` of MariaDB's source, and MySQL's documents on its replication
-//! protocol.
+//! Facts: `log_event.h` and `log_event.cc` of MariaDB's source, `libs/mysql/binlog/event` of MySQL's, and
+//! MySQL's documents on its replication protocol.
 
 pub mod format;
 pub mod gtid;
 mod kind;
 mod metadata;
+pub mod mysql_gtid;
+pub mod payload;
 pub mod query;
 pub mod rows;
 pub mod small;
@@ -19,8 +21,10 @@ use crate::Corrupt;
 use crate::error::Flaw;
 use crate::wire::{self, Wire};
 use format::Format;
-use gtid::{Gtid, GtidList, Ranges, Uuid};
+use gtid::{Gtid, GtidList};
 pub use kind::{Change, Kind};
+use mysql_gtid::{Ranges, Tsid};
+use payload::Payload;
 use query::Query;
 use rows::Rows;
 use small::{Checkpoint, Encryption, ExecuteLoad, LoadBlock, Rotate, UserVariable, XaPrepare};
@@ -89,7 +93,7 @@ impl Header {
 /// An event whose checksum is correct.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Where it begins in the file or stream.
+    /// Where it begins in the file or stream; if it was decompressed, where its TRANSACTION_PAYLOAD begins.
     pub at: u64,
     /// Its header.
     pub header: Header,
@@ -97,6 +101,8 @@ pub struct Event<'a> {
     pub body: &'a [u8],
     /// The format of the log.
     pub format: &'a Format,
+    /// The offset after it.
+    pub(crate) end: u64,
 }
 
 /// The content of an event.
@@ -123,7 +129,7 @@ pub enum Body<'a> {
     Table(Rc<Table>),
     /// Rows.
     Rows(Rows<'a>),
-    /// The statement whose rows follow.
+    /// The statement whose rows follow, of MariaDB (ANNOTATE_ROWS) or MySQL (ROWS_QUERY).
     Annotate(&'a [u8]),
     /// MariaDB's start of a transaction or statement.
     Gtid(Gtid<'a>),
@@ -134,9 +140,11 @@ pub enum Body<'a> {
     /// The rest of the file is encrypted.
     Encryption(Encryption),
     /// MySQL's start of a transaction or statement; `None` if it is anonymous.
-    MySqlGtid(Option<(Uuid, u64)>),
-    /// MySQL's executed GTIDs before this file, by server.
-    PreviousGtids(Vec<(Uuid, Ranges)>),
+    MySqlGtid(Option<(Tsid, u64)>),
+    /// MySQL's executed GTIDs before this file, by source.
+    PreviousGtids(Vec<(Tsid, Ranges)>),
+    /// The events of a transaction, compressed. [`crate::reader::Reader::unpacking`] gives them instead.
+    Payload(Payload<'a>),
     /// A heartbeat: nothing happened up to this position of this file.
     Heartbeat(&'a [u8]),
     /// A part of a LOAD DATA file.
@@ -208,9 +216,10 @@ impl<'a> Event<'a> {
             return Err(corrupt(Kind(0), "it is shorter than a header"));
         };
         let header = Header::parse(*head);
-        let mut event = Event { at, header, body: &[], format };
-        let end = bytes.len().checked_sub(if event.has_sum() { SUM_BYTES } else { 0 });
-        let body = end.and_then(|end| bytes.get(HEADER_BYTES..end));
+        let end = at.saturating_add(header.len.into());
+        let mut event = Event { at, header, body: &[], format, end };
+        let body_end = bytes.len().checked_sub(if event.has_sum() { SUM_BYTES } else { 0 });
+        let body = body_end.and_then(|end| bytes.get(HEADER_BYTES..end));
         event.body = body
             .filter(|_| u64::from(header.len) == bytes.len() as u64)
             .ok_or_else(|| corrupt(header.kind, "its length field does not match its size"))?;
@@ -223,10 +232,10 @@ impl<'a> Event<'a> {
         self.header.flags & IGNORABLE != 0
     }
 
-    /// The offset after it.
+    /// The offset after it; if it was decompressed, after its TRANSACTION_PAYLOAD.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.at.saturating_add(self.header.len.into())
+        self.end
     }
 
     /// Parses the body. For TABLE_MAP events [`crate::tables::Tables`] is faster, because it remembers them.
@@ -272,14 +281,18 @@ impl<'a> Event<'a> {
             Kind::TABLE_MAP => Body::Table(Rc::new(described(wire, self.format)?)),
             kind if kind.rows().is_some() => Body::Rows(Rows::parse(wire, self.format, kind)?),
             Kind::ANNOTATE_ROWS => Body::Annotate(wire.rest()),
+            Kind::ROWS_QUERY => Body::Annotate(small::rows_query(wire)?),
             Kind::GTID => Body::Gtid(Gtid::parse(wire, self.header.server_id)?),
             Kind::GTID_LIST => Body::GtidList(GtidList::parse(wire)?),
             Kind::BINLOG_CHECKPOINT => Body::Checkpoint(Checkpoint::parse(wire)?),
             Kind::START_ENCRYPTION => Body::Encryption(Encryption::parse(wire)?),
-            Kind::MYSQL_GTID => Body::MySqlGtid(Some(gtid::mysql(wire)?)),
+            Kind::MYSQL_GTID => Body::MySqlGtid(Some(mysql_gtid::untagged(wire)?)),
+            Kind::GTID_TAGGED => Body::MySqlGtid(Some(mysql_gtid::tagged(wire)?)),
             Kind::ANONYMOUS_GTID => Body::MySqlGtid(None),
-            Kind::PREVIOUS_GTIDS => Body::PreviousGtids(gtid::previous(wire)?),
+            Kind::PREVIOUS_GTIDS => Body::PreviousGtids(mysql_gtid::previous(wire)?),
+            Kind::TRANSACTION_PAYLOAD => Body::Payload(Payload::parse(wire)?),
             Kind::HEARTBEAT => Body::Heartbeat(wire.rest()),
+            Kind::HEARTBEAT_V2 => Body::Heartbeat(small::heartbeat(wire)?),
             Kind::BEGIN_LOAD_QUERY | Kind::APPEND_BLOCK => Body::LoadBlock(LoadBlock::parse(wire)?),
             Kind::EXECUTE_LOAD_QUERY => Body::ExecuteLoad(ExecuteLoad::parse(wire, self.format)?),
             Kind::DELETE_FILE => Body::DeleteFile(wire.u32()?),
@@ -298,7 +311,7 @@ pub(crate) fn place(kind: Kind, at: u64) -> String {
 /// The table that a TABLE_MAP describes.
 fn described(mut wire: Wire<'_>, format: &Format) -> Result<Table, Flaw> {
     let mut table = Table::parse(&mut wire, format)?;
-    metadata::read(wire, &mut table)?;
+    metadata::read(wire, &mut table, format.is_mariadb())?;
     Ok(table)
 }
 

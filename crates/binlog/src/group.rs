@@ -1,6 +1,7 @@
 //! Groups: the events of a transaction, or of a statement outside of transactions.
 
-use crate::event::gtid::{Number, Uuid};
+use crate::event::gtid::Number;
+use crate::event::mysql_gtid::Tsid;
 use crate::event::{Body, Event};
 
 /// The role of an event in a group.
@@ -24,7 +25,7 @@ pub enum GroupId {
     /// MariaDB's GTID.
     MariaDb(Number),
     /// MySQL's GTID.
-    MySql(Uuid, u64),
+    MySql(Tsid, u64),
     /// Not at all: only its position identifies it.
     None,
 }
@@ -120,13 +121,14 @@ fn role(event: &Event<'_>, body: &Body<'_>) -> Role {
             let until = if gtid.is_standalone() { Until::Statement } else { Until::Commit };
             Role::Starts(GroupId::MariaDb(gtid.number), until)
         }
-        Body::MySqlGtid(Some((server, number))) => {
-            Role::Starts(GroupId::MySql(*server, *number), Until::Undecided)
+        Body::MySqlGtid(Some((source, number))) => {
+            Role::Starts(GroupId::MySql(*source, *number), Until::Undecided)
         }
         Body::MySqlGtid(None) => Role::Starts(GroupId::None, Until::Undecided),
         Body::Query(query) => of_statement(&query.sql),
         Body::ExecuteLoad(_) => Role::Statement,
-        Body::Xid(_) | Body::XaPrepare(_) => Role::Commits,
+        // A payload has everything from BEGIN to the commit.
+        Body::Xid(_) | Body::XaPrepare(_) | Body::Payload(_) => Role::Commits,
         Body::Rows(rows) if rows.ends_statement() => Role::LastRows,
         Body::Rows(_)
         | Body::Table(_)

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use crate::event::format::Format;
+use crate::event::payload::Events;
 use crate::event::{self, Body, Event, HEADER_BYTES, Header, IN_USE, Kind, MAGIC, RELAY, SUM_BYTES};
 use crate::{Corrupt, Error};
 
@@ -25,7 +26,7 @@ pub enum End {
         /// Its full length, if that much of it is there.
         need: Option<u32>,
     },
-    /// The rest is encrypted.
+    /// The rest is encrypted, or all of it: as MySQL encrypts logs.
     Encrypted {
         /// Where that begins.
         at: u64,
@@ -36,13 +37,27 @@ pub enum End {
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
+    /// Where the next event begins.
     at: u64,
     format: Format,
-    /// The event, with its header.
+    /// The event that was read last, with its header.
     event: Vec<u8>,
+    header: Header,
+    /// Whether compressed events are given instead of their TRANSACTION_PAYLOAD, and those that are left.
+    unpacks: bool,
+    payload: Option<Unpacking>,
     is_in_use: bool,
     is_relay: bool,
     end: Option<End>,
+}
+
+/// The events of a TRANSACTION_PAYLOAD.
+#[derive(Debug)]
+struct Unpacking {
+    events: Events,
+    /// The header of the one that came last.
+    header: Header,
+    format: Format,
 }
 
 impl<R: Read> Reader<R> {
@@ -58,7 +73,9 @@ impl<R: Read> Reader<R> {
             return Ok(reader);
         }
         if magic == ENCRYPTED_MAGIC {
-            return Err(Error::Foreign("the file is encrypted as a whole, as MySQL encrypts logs"));
+            reader.at = 0;
+            reader.end = Some(End::Encrypted { at: 0 });
+            return Ok(reader);
         }
         if !MAGIC.starts_with(&magic) {
             return Err(Error::Foreign("not a binary log: it does not begin with fe 62 69 6e"));
@@ -71,7 +88,26 @@ impl<R: Read> Reader<R> {
 
     /// Starts at an event with this offset, in a log with this format.
     pub fn at(input: R, at: u64, format: Format) -> Reader<R> {
-        Reader { input, at, format, event: Vec::new(), is_in_use: false, is_relay: false, end: None }
+        Reader {
+            input,
+            at,
+            format,
+            event: Vec::new(),
+            header: Header::parse([0; HEADER_BYTES]),
+            unpacks: false,
+            payload: None,
+            is_in_use: false,
+            is_relay: false,
+            end: None,
+        }
+    }
+
+    /// The same, but it gives the events that a TRANSACTION_PAYLOAD has instead of that one. They all have its
+    /// place.
+    #[must_use]
+    pub fn unpacking(mut self) -> Reader<R> {
+        self.unpacks = true;
+        self
     }
 
     /// Whether the server is still writing it, or was killed, as its first event says.
@@ -110,23 +146,66 @@ impl<R: Read> Reader<R> {
     /// [`Error::Corrupt`] for an event whose length or checksum is wrong; [`Error::Io`].
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows from it")]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, Error> {
-        if self.end.is_some() {
-            return Ok(None);
-        }
-        let at = self.at;
-        let header = match self.fetch() {
-            Ok(Some(header)) => header,
-            Ok(None) => return Ok(None),
+        match self.advance() {
+            Ok(is_there) => Ok(is_there.then(|| self.current())),
             Err(error) => {
-                self.end = Some(End::Whole);
-                return Err(error);
+                (self.end, self.payload) = (Some(End::Whole), None);
+                Err(error)
             }
-        };
-        self.at = at.saturating_add(header.len.into());
+        }
+    }
+
+    /// Whether there is another event, which is the current one then.
+    fn advance(&mut self) -> Result<bool, Error> {
+        if self.unpack()? {
+            return Ok(true);
+        }
+        if self.end.is_some() {
+            return Ok(false);
+        }
+        let Some(header) = self.fetch()? else { return Ok(false) };
+        self.header = header;
+        self.at = self.at.saturating_add(header.len.into());
+        if !self.unpacks || header.kind != Kind::TRANSACTION_PAYLOAD {
+            return Ok(true);
+        }
+        let event = self.current();
+        let place = event.place();
+        let Body::Payload(payload) = event.parse()? else { return Ok(true) };
+        let events = Events::new(&payload).map_err(|flaw| flaw.at(place.as_str()))?;
+        // They have no checksums of their own.
+        let mut format = event.format.clone();
+        format.has_sums = false;
+        self.payload = Some(Unpacking { events, header, format });
+        match self.unpack()? {
+            true => Ok(true),
+            false => Err(Corrupt { what: "it has no events".to_owned(), place }.into()),
+        }
+    }
+
+    /// Whether the payload has another event.
+    fn unpack(&mut self) -> Result<bool, Error> {
+        let at = self.at.saturating_sub(self.header.len.into());
+        let Some(payload) = &mut self.payload else { return Ok(false) };
+        let next = payload.events.next();
+        let next = next.map_err(|flaw| flaw.at(event::place(self.header.kind, at)))?;
+        match next {
+            Some(header) => payload.header = header,
+            None => self.payload = None,
+        }
+        Ok(next.is_some())
+    }
+
+    fn current(&self) -> Event<'_> {
+        let (at, end) = (self.at.saturating_sub(self.header.len.into()), self.at);
+        if let Some(Unpacking { events, header, format }) = &self.payload {
+            return Event { at, header: *header, body: events.body(), format, end };
+        }
+        let header = self.header;
         let has_sum = self.format.has_sums || header.kind == Kind::FORMAT_DESCRIPTION;
         let sum = if has_sum { SUM_BYTES } else { 0 };
-        let body = self.event.get(HEADER_BYTES..self.event.len() - sum).unwrap_or_default();
-        Ok(Some(Event { at, header, body, format: &self.format }))
+        let body = self.event.get(HEADER_BYTES..self.event.len().saturating_sub(sum)).unwrap_or_default();
+        Event { at, header, body, format: &self.format, end }
     }
 
     /// Reads the next event and verifies it.
@@ -194,7 +273,7 @@ impl<R: Read> Reader<R> {
         let end = self.event.len().saturating_sub(SUM_BYTES);
         let body = self.event.get(HEADER_BYTES..end).unwrap_or_default();
         let none = Format::without_sums();
-        let parsed = Event { at: self.at, header, body, format: &none }.parse()?;
+        let parsed = Event { at: self.at, header, body, format: &none, end: self.at }.parse()?;
         if let Body::Format(format) = parsed {
             self.format = *format;
         }

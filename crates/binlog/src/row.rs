@@ -1,6 +1,6 @@
 //! Rows: images of them before and after a change, and the values in these.
 //!
-//! Facts: `field.cc` and `rpl_utility.cc` of MariaDB's source, `my_decimal.cc` and `compat56.cc` for numbers
+//! Facts: `field.cc` and `rpl_utility.cc` of MariaDB's source, `rpl_record.cc` of MySQL's, `my_decimal.cc` and `compat56.cc` for numbers
 //! and times.
 
 mod compare;
@@ -12,6 +12,7 @@ pub use text::number;
 pub use value::Value;
 
 use crate::Corrupt;
+use crate::column::Type;
 use crate::error::Flaw;
 use crate::event::rows::Rows;
 use crate::event::table::{Column, Table};
@@ -21,6 +22,16 @@ use crate::wire::Wire;
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     table: &'a Table,
+    stored: Stored<'a>,
+    /// A bit for each JSON column, set if there are only its changed parts.
+    parts: &'a [u8],
+    /// The row before, for those.
+    before: Option<Stored<'a>>,
+}
+
+/// The bytes of an image.
+#[derive(Clone, Copy, Debug)]
+struct Stored<'a> {
     present: &'a [u8],
     nulls: &'a [u8],
     bytes: &'a [u8],
@@ -53,7 +64,19 @@ pub struct Cell<'a> {
     pub column: &'a Column,
     /// Its bytes; `None` is NULL.
     pub bytes: Option<&'a [u8]>,
+    content: Content<'a>,
 }
+
+/// What the bytes of a value are.
+#[derive(Clone, Copy, Debug)]
+enum Content<'a> {
+    Whole,
+    /// The changed parts of a JSON document, and the document before, if it is there.
+    Parts(Option<&'a [u8]>),
+}
+
+/// The bit of a [`Rows::is_partial`] image that says that bits for JSON columns follow.
+const HAS_PARTS: u64 = 1;
 
 fn bit(bits: &[u8], at: usize) -> bool {
     bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
@@ -72,8 +95,7 @@ pub fn rows<'a>(rows: &'a Rows<'a>, table: &'a Table, place: impl Into<String>) 
 }
 
 impl<'a> Iter<'a> {
-    fn image(&mut self, present: Option<&'a [u8]>) -> Result<Option<Image<'a>>, Flaw> {
-        let Some(present) = present else { return Ok(None) };
+    fn stored(&mut self, present: &'a [u8]) -> Result<Stored<'a>, Flaw> {
         let count = (0..self.table.columns.len()).filter(|at| bit(present, *at)).count();
         let nulls = self.rest.take(count.div_ceil(8))?;
         let (start, mut null) = (self.rest.0, 0);
@@ -86,12 +108,31 @@ impl<'a> Iter<'a> {
             }
         }
         let bytes = start.get(..start.len() - self.rest.0.len()).unwrap_or_default();
-        Ok(Some(Image { table: self.table, present, nulls, bytes }))
+        Ok(Stored { present, nulls, bytes })
+    }
+
+    /// For which JSON columns the image that follows has only parts.
+    fn parts(&mut self) -> Result<&'a [u8], Flaw> {
+        match self.rest.packed()? {
+            0 => Ok(&[]),
+            HAS_PARTS => {
+                let is_json = |column: &&Column| matches!(column.kind, Type::Json(_));
+                self.rest.take(self.table.columns.iter().filter(is_json).count().div_ceil(8))
+            }
+            _ => Err(Flaw("a row has changes in an unknown form")),
+        }
     }
 
     fn row(&mut self) -> Result<Row<'a>, Flaw> {
-        let before = self.image(self.rows.before)?;
-        Ok(Row { before, after: self.image(self.rows.after)? })
+        let before = self.rows.before.map(|present| self.stored(present)).transpose()?;
+        let parts = if self.rows.is_partial { self.parts()? } else { &[] };
+        let after = self.rows.after.map(|present| self.stored(present)).transpose()?;
+        let table = self.table;
+        let image = |stored, parts, before| Image { table, stored, parts, before };
+        Ok(Row {
+            before: before.map(|stored| image(stored, &[], None)),
+            after: after.map(|stored| image(stored, parts, before)),
+        })
     }
 }
 
@@ -116,28 +157,47 @@ impl<'a> Iterator for Iter<'a> {
 }
 
 impl Row<'_> {
-    /// Its images, as they are in an event.
+    /// Its images, as they are in an event that is not [`Rows::is_partial`].
     #[must_use]
     pub fn stored(&self) -> Vec<u8> {
         let images = [self.before, self.after].into_iter().flatten();
-        images.flat_map(|image| [image.nulls, image.bytes]).flatten().copied().collect()
+        images.flat_map(|image| [image.stored.nulls, image.stored.bytes]).flatten().copied().collect()
     }
+}
+
+impl<'a> Stored<'a> {
+    fn cells(self, table: &'a Table) -> impl Iterator<Item = Cell<'a>> + use<'a> {
+        let (mut rest, mut null) = (Wire(self.bytes), 0);
+        table.columns.iter().enumerate().filter(move |(at, _)| bit(self.present, *at)).map(
+            move |(at, column)| {
+                let is_null = bit(self.nulls, null);
+                null += 1;
+                // Its length was found before, and is right.
+                let len = if is_null { None } else { column.kind.stored_len(rest).ok() };
+                Cell { at, column, bytes: len.and_then(|len| rest.take(len).ok()), content: Content::Whole }
+            },
+        )
+    }
+}
+
+/// Whether these bits say that there are only the parts of a column.
+fn is_part(table: &Table, at: usize, parts: &[u8]) -> bool {
+    let is_json = |column: &&Column| matches!(column.kind, Type::Json(_));
+    let number = table.columns.iter().take(at).filter(is_json).count();
+    table.columns.get(at).as_ref().is_some_and(is_json) && bit(parts, number)
 }
 
 impl<'a> Image<'a> {
     /// The values that were written, in the order of columns.
     pub fn cells(&self) -> impl Iterator<Item = Cell<'a>> + use<'a> {
-        let this = *self;
-        let (mut rest, mut null) = (Wire(this.bytes), 0);
-        this.table.columns.iter().enumerate().filter(move |(at, _)| bit(this.present, *at)).map(
-            move |(at, column)| {
-                let is_null = bit(this.nulls, null);
-                null += 1;
-                // Its length was found before, and is right.
-                let len = if is_null { None } else { column.kind.stored_len(rest).ok() };
-                Cell { at, column, bytes: len.and_then(|len| rest.take(len).ok()) }
-            },
-        )
+        let Image { table, stored, parts, before } = *self;
+        stored.cells(table).map(move |mut cell| {
+            if !parts.is_empty() && cell.bytes.is_some() && is_part(table, cell.at, parts) {
+                let before = before.and_then(|before| before.cells(table).find(|old| old.at == cell.at));
+                cell.content = Content::Parts(before.and_then(|old| old.bytes));
+            }
+            cell
+        })
     }
 
     /// The value of a column, if it was written.
@@ -155,7 +215,7 @@ impl<'a> Cell<'a> {
     pub fn value(&self) -> Result<Value<'a>, Corrupt> {
         match self.bytes {
             None => Ok(Value::Null),
-            Some(bytes) => value::decode(self.column, bytes).map_err(|flaw| {
+            Some(bytes) => value::decode(self.column, bytes, self.content).map_err(|flaw| {
                 let name = self.column.name.clone().unwrap_or_else(|| format!("@{}", self.at + 1));
                 flaw.at(format!("column {name}"))
             }),

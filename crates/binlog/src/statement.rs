@@ -87,6 +87,7 @@ mod tests {
                 columns,
                 before: (change != Change::Insert).then_some(&bits[..]),
                 after: (change != Change::Delete).then_some(&bits[..]),
+                is_partial: false,
                 data: b"images"[..].into(),
             };
             let bytes = rows(b"described", &own);

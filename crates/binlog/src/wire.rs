@@ -73,6 +73,18 @@ impl<'a> Wire<'a> {
         usize::try_from(self.packed()?).map_err(|_| SHORT)
     }
 
+    /// A number of MySQL's messages in 1 to 9 bytes: the first has as many ones at its low end as bytes follow.
+    pub(crate) fn varint(&mut self) -> Result<u64, Flaw> {
+        let first = self.u8()?;
+        let more = first.trailing_ones();
+        let high = self.uint(usize::try_from(more).unwrap_or_default())?;
+        // The bits of the first byte behind its ones and a zero; with eight ones there are none.
+        Ok(match more {
+            0..7 => u64::from(first >> (more + 1)) | high << (7 - more),
+            _ => high,
+        })
+    }
+
     /// A length in one byte, and as many bytes.
     pub(crate) fn short_text(&mut self) -> Result<&'a [u8], Flaw> {
         let len = self.u8()?;
@@ -129,6 +141,24 @@ pub(crate) fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, Flaw> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_messages_have_up_to_9_bytes() {
+        let cases: [(&[u8], u64); 8] = [
+            (&[0x00], 0),
+            (&[0xFE], 127),
+            (&[0x01, 0x02], 128),
+            (&[0xFB, 0xFF, 0x07], 65535),
+            (&[0x7F, 0, 0, 0, 0, 0, 0, 0x80], 1 << 55),
+            (&[0xFF, 0, 0, 0, 0, 0, 0, 0, 0x80], 1 << 63),
+            (&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF], u64::MAX),
+            (&[0x3F, 0x80, 0, 0, 0, 0, 0x80], 1 << 48 | 1 << 8),
+        ];
+        for (bytes, number) in cases {
+            assert_eq!(Wire(bytes).varint(), Ok(number), "{bytes:x?}");
+            assert!(Wire(&bytes[..bytes.len() - 1]).varint().is_err(), "{bytes:x?}");
+        }
+    }
 
     #[test]
     fn what_was_packed_has_the_length_that_is_said() {

@@ -12,6 +12,10 @@ mod beyond;
 mod damage;
 #[path = "main/event.rs"]
 mod event;
+#[path = "main/mysql.rs"]
+mod mysql;
+#[path = "main/mysql_json.rs"]
+mod mysql_json;
 #[path = "main/prune.rs"]
 mod prune;
 #[path = "main/segments.rs"]

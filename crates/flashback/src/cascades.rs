@@ -1,4 +1,5 @@
-//! Rows that foreign keys deleted or changed along with those of a transaction, which no log has. A private
+//! Rows that foreign keys deleted or changed along with those of a transaction, which the logs of MariaDB and of
+//! MySQL before 9.6 do not have. A private
 //! server on a copy of the data is brought to just before the transaction. Then it applies the transaction
 //! event by event, and is asked after each what became of the rows that refer to those of the event. Nothing
 //! of that is committed; the next step is made from the archived log.
@@ -181,7 +182,7 @@ impl<'a> Cascades<'a> {
             tables.map(|table| name(&table.schema, &table.name)).collect()
         };
         let taking = of(&[Change::Update, Change::Delete]);
-        if taking.is_empty() {
+        if taking.is_empty() || whole.logs_cascades {
             return Ok(());
         }
         if self.has_graph && self.notes.graph().below(&taking).is_empty() {
@@ -301,8 +302,7 @@ impl<'a> Cascades<'a> {
         open.changes += part.rows as u64 * if event.rows.change == Change::Update { 2 } else { 1 };
         let mut apply = || {
             let data = part.data.as_deref().unwrap_or(&event.rows.data);
-            let Rows { change, table_id, flags, columns, before, after, .. } = *event.rows;
-            let rows = Rows { change, table_id, flags, columns, before, after, data: data.into() };
+            let rows = Rows { data: data.into(), ..*event.rows };
             let done = apply.rows(event.described, &rows);
             done.with_context(|| format!("the private server can't apply rows of {name}"))
         };

@@ -31,7 +31,7 @@ pub enum Letters {
 
 impl Letters {
     pub fn of(column: &Column) -> Letters {
-        if matches!(column.kind, Type::Geometry(_)) {
+        if matches!(column.kind, Type::Geometry(_) | Type::Vector(_)) {
             return Letters::None;
         }
         let collation = column.collation.and_then(|number| u16::try_from(number).ok());
@@ -43,13 +43,14 @@ impl Letters {
     }
 }
 
-/// Whether the collation of a column takes different texts for equal.
+/// Whether a column is to be compared as bytes: its collation takes different texts for equal, JSON takes 1
+/// and 1.0 for equal, and VECTOR is not comparable otherwise.
 pub(crate) fn is_loose(column: &Column) -> bool {
     let is_text = matches!(
         column.kind,
         Type::Char(_) | Type::Varchar(_) | Type::PackedVarchar(_) | Type::Blob(_) | Type::PackedBlob(_)
     );
-    is_text && column.collation != Some(BINARY)
+    is_text && column.collation != Some(BINARY) || matches!(column.kind, Type::Json(_) | Type::Vector(_))
 }
 
 /// Appends a value that is to be compared with a column, or stored in it.
@@ -73,7 +74,12 @@ pub(crate) fn write(value: &Value<'_>, letters: Letters, out: &mut String) -> Re
             _ => hex(bytes, out),
         },
         Value::Either(..) => return Err("it is unknown whether it is signed"),
-        Value::Json(_) => return Err("it is JSON as MySQL stores it, which is not read"),
+        Value::Json(json) => json_text(&json.to_string(), out),
+        Value::JsonChanges(_) => {
+            return Err(
+                "the log has only the changed parts of the JSON document (binlog_row_value_options=PARTIAL_JSON)",
+            );
+        }
     }
     Ok(())
 }
@@ -88,9 +94,16 @@ pub(crate) fn name(name: &str) -> String {
     out
 }
 
-/// Whether a value is one that the server refuses to store in strict mode.
-pub(crate) fn is_no_member(value: &Value<'_>) -> bool {
-    matches!(value, Value::Enum(0, _))
+/// Why a value that can be compared can't be stored again.
+pub(crate) fn unstorable(value: &Value<'_>) -> Option<Fault> {
+    match value {
+        // In strict mode.
+        Value::Enum(0, _) => Some("it is no member of the ENUM, and servers refuse to store that"),
+        Value::Json(json) if !json.is_plain() => {
+            Some("the JSON document has a DECIMAL, a time or bytes, which its text does not say")
+        }
+        _ => None,
+    }
 }
 
 fn print(out: &mut String, number: impl std::fmt::Display) {
@@ -115,6 +128,15 @@ fn is_plain(text: &str, letters: Letters) -> bool {
     };
     // Clients change line ends, and end at zeros.
     fits && !text.chars().any(char::is_control)
+}
+
+/// Bytes would be no JSON, so they get a character set.
+fn json_text(text: &str, out: &mut String) {
+    if is_plain(text, Letters::Utf8) {
+        return quote(text, out);
+    }
+    out.push_str("_utf8mb4 ");
+    hex(text.as_bytes(), out);
 }
 
 fn quote(text: &str, out: &mut String) {

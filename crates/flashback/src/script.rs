@@ -105,6 +105,13 @@ pub fn remarks(sums: &Sums) -> Vec<String> {
         ));
     }
     lines.extend(sums.definitions.iter().cloned());
+    if sums.unchecked > 0 {
+        lines.push(format!(
+            "foreign keys are not checked for the rows of {}: they were not checked when these were changed, or a table refers to \
+             itself",
+            count(sums.unchecked, "transaction")
+        ));
+    }
     if sums.passed_over > 0 {
         lines.push(format!(
             "{} instead of rows passed over, because the tables asked for are not named in it: what triggers and views made of it is \
@@ -192,7 +199,7 @@ fn checks(sums: &Sums, out: &mut dyn Write) -> Result<()> {
     }
     writeln!(out, "\n{}", or_stop("DO 0"))?;
     let tables = among(sums, [true, false, false], "UNIQUE_CONSTRAINT_SCHEMA", "REFERENCED_TABLE_NAME");
-    if let Some(tables) = tables.filter(|_| !sums.has_cascades) {
+    if let Some(tables) = tables.filter(|_| sums.lacks_cascades && !sums.has_cascades) {
         writeln!(
             out,
             "-- Rows that a foreign key deleted or changed along with those that come back are in no log. This shows\n\

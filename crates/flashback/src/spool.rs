@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -12,6 +12,7 @@ const LENGTH_BYTES: u64 = 8;
 
 /// Records in a file without a name: nothing is left of it, however the run ends.
 pub struct Spool {
+    folder: PathBuf,
     file: BufWriter<File>,
     len: u64,
 }
@@ -19,7 +20,12 @@ pub struct Spool {
 impl Spool {
     /// An empty one on the file system of this folder.
     pub fn new(folder: &Path) -> io::Result<Spool> {
-        Ok(Spool { file: BufWriter::new(tempfile::tempfile_in(folder)?), len: 0 })
+        Ok(Spool { folder: folder.to_owned(), file: BufWriter::new(tempfile::tempfile_in(folder)?), len: 0 })
+    }
+
+    /// Another one beside it.
+    pub(crate) fn another(&self) -> io::Result<Spool> {
+        Spool::new(&self.folder)
     }
 
     /// Adds a record, which consists of these parts.

@@ -114,8 +114,8 @@ fn tuple(form: &TableForm, table: &Table, cells: &[Cell<'_>]) -> Result<String, 
 /// A value that is stored.
 fn stored(column: &Column, table: &Table, cell: &Cell<'_>, out: &mut String) -> Result<(), Obstacle> {
     let value = value(table, cell)?;
-    if literal::is_no_member(&value) {
-        return Err(unwritable(table, cell, "it is no member of the ENUM, and servers refuse to store that"));
+    if let Some(why) = literal::unstorable(&value) {
+        return Err(unwritable(table, cell, why));
     }
     literal::write(&value, column.letters, out).map_err(|why| unwritable(table, cell, why))
 }

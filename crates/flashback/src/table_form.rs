@@ -24,7 +24,7 @@ pub struct Column {
     /// Quoted.
     pub name: String,
     pub letters: Letters,
-    /// Whether `=` takes different values for equal.
+    /// Whether it is compared as bytes, because `=` takes different values for equal.
     pub is_loose: bool,
     /// Whether it is in the primary key.
     pub is_key: bool,

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use binlog::column::Type;
 use binlog::event::Change;
 use binlog::event::table::Table;
+use binlog::row::Row;
 use humanize::date_time;
 use server::catalogue::Wanted;
 use transactions::{
@@ -55,6 +56,10 @@ pub struct Sums {
     pub definitions: Vec<String>,
     /// Whether rows that foreign keys changed by cascade are among them.
     pub has_cascades: bool,
+    /// Whether that is not in the log of a transaction.
+    pub lacks_cascades: bool,
+    /// How many transactions are taken back without a check of foreign keys.
+    pub unchecked: u64,
     /// Statements instead of rows that do not name what is asked for.
     pub passed_over: u64,
     /// How many transactions that the copy was given for that are logged as statements.
@@ -130,17 +135,28 @@ struct Gather<'g, 'a> {
     records: &'g mut Records,
     sums: &'g mut Sums,
     cascades: Option<&'g mut Cascades<'a>>,
+    /// Whether the log says which rows foreign keys changed.
+    tells_cascades: bool,
 }
 
 impl Gather<'_, '_> {
     fn event(&mut self, event: &RowsEvent<'_>) -> Result<()> {
-        let Gather { name, known, forms, records, sums, cascades } = self;
+        let Gather { name, known, forms, records, sums, cascades, tells_cascades } = self;
+        let is_along = *tells_cascades && event.rows.is_unchecked();
+        match is_along {
+            true => records.begin_order()?,
+            false => records.end_order()?,
+        }
         let mut own = |asked: &AskedRow<'_>, records: &mut Records, sums: &mut Sums| {
+            if is_along && is_redone(&asked.row) {
+                return Ok(());
+            }
             let form = forms.of(asked.table, known);
-            let done = form.and_then(|form| sums.row(asked, &form, records, false));
+            let done = form.and_then(|form| sums.row(asked, &form, records, is_along));
             written(done, name, asked)
         };
-        let Some(cascades) = cascades.as_mut().filter(|cascades| cascades.concerns(event)) else {
+        let is_logged = event.rows.logs_cascades();
+        let Some(cascades) = cascades.as_mut().filter(|it| !is_logged && it.concerns(event)) else {
             return event.asked(|_, asked| own(asked, records, sums));
         };
         let take = |found: Found<'_>| match found {
@@ -149,6 +165,15 @@ impl Gather<'_, '_> {
         };
         cascades.event(event, take).with_context(|| (*name).to_owned())
     }
+}
+
+/// Whether the foreign key that changed a row changes it back: ON UPDATE CASCADE does, SET NULL does not.
+fn is_redone(row: &Row<'_>) -> bool {
+    let (Some(before), Some(after)) = (row.before, row.after) else { return false };
+    before
+        .cells()
+        .zip(after.cells())
+        .any(|(before, after)| before.bytes != after.bytes && after.bytes.is_some())
 }
 
 fn written(done: Result<Result<()>, Obstacle>, transaction: &str, asked: &AskedRow<'_>) -> Result<()> {
@@ -286,8 +311,22 @@ impl<'a> Undo<'a> {
             cascades.begin(whole).with_context(|| name.clone())?;
         }
         let with_cascades = cascades.as_mut();
-        let mut gather = Gather { name: &name, known, forms, records, sums, cascades: with_cascades };
+        sums.lacks_cascades |= !whole.logs_cascades;
+        // Where a session checks no foreign keys, all of its rows look like those that they change; so do the rows
+        // of a table that refers to itself. The log has them all, but perhaps in no order that can be checked.
+        let is_unchecked = whole.logs_cascades && whole.is_unchecked;
+        let tells_cascades = whole.logs_cascades && !whole.is_unchecked;
+        if is_unchecked {
+            sums.unchecked += 1;
+            records.add(&Record::Setting("foreign_key_checks = 1"))?;
+        }
+        let mut gather =
+            Gather { name: &name, known, forms, records, sums, cascades: with_cascades, tells_cascades };
         again.events(whole, |event| gather.event(event))?;
+        self.records.end_order()?;
+        if is_unchecked {
+            self.records.add(&Record::Setting("foreign_key_checks = 0"))?;
+        }
         if let Some(cascades) = cascades {
             cascades.end().with_context(|| name.clone())?;
         }

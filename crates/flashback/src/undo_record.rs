@@ -18,6 +18,7 @@ pub(crate) const STATEMENT_MAX: u64 = 1 << 30;
 const NOTE: u8 = b'#';
 const STATEMENT: u8 = b'S';
 const INSERT: u8 = b'I';
+const SETTING: u8 = b'=';
 
 /// A part of the script.
 pub(crate) enum Record<'a> {
@@ -25,11 +26,15 @@ pub(crate) enum Record<'a> {
     Note(&'a str),
     /// A statement that changes one row.
     Statement(&'a str),
+    /// A setting of the session.
+    Setting(&'a str),
 }
 
 /// The parts of the script.
 pub struct Records {
     spool: Spool,
+    /// What is taken back in the order of the log, once all of it is there.
+    in_order: Option<Spool>,
     /// The beginnings of INSERT statements, and their numbers.
     heads: BTreeMap<String, u32>,
     longest: u64,
@@ -37,7 +42,7 @@ pub struct Records {
 
 impl Records {
     pub(crate) fn new(spool: Spool) -> Records {
-        Records { spool, heads: BTreeMap::new(), longest: 0 }
+        Records { spool, in_order: None, heads: BTreeMap::new(), longest: 0 }
     }
 
     /// No statement has more bytes than that.
@@ -49,10 +54,31 @@ impl Records {
         let (kind, text) = match record {
             Record::Note(text) => (NOTE, text),
             Record::Statement(text) => (STATEMENT, text),
+            Record::Setting(text) => (SETTING, text),
         };
         self.longest = self.longest.max(text.len() as u64);
-        self.spool.add(&[&[kind], text.as_bytes()])?;
+        self.open().add(&[&[kind], text.as_bytes()])?;
         Ok(())
+    }
+
+    fn open(&mut self) -> &mut Spool {
+        self.in_order.as_mut().unwrap_or(&mut self.spool)
+    }
+
+    /// What is added from now on is taken back in the same order, the first change first, until
+    /// [`Records::end_order`]. A log has a row that a foreign key deletes before those that refer to it, which
+    /// come back after it.
+    pub(crate) fn begin_order(&mut self) -> Result<()> {
+        if self.in_order.is_none() {
+            self.in_order = Some(self.spool.another()?);
+        }
+        Ok(())
+    }
+
+    /// What is added from now on is taken back in the opposite order again.
+    pub(crate) fn end_order(&mut self) -> Result<()> {
+        let Some(in_order) = self.in_order.take() else { return Ok(()) };
+        Ok(in_order.backwards(|record| self.spool.add(&[record]))?)
     }
 
     /// A row to insert.
@@ -63,7 +89,7 @@ impl Records {
         self.longest = self.longest.max((head.len() + tuple.len() + BYTES_MAX) as u64);
         let next = u32::try_from(self.heads.len())?;
         let number = *self.heads.entry(head).or_insert(next);
-        self.spool.add(&[&[INSERT], &number.to_le_bytes(), tuple.as_bytes()])?;
+        self.open().add(&[&[INSERT], &number.to_le_bytes(), tuple.as_bytes()])?;
         Ok(())
     }
 
@@ -105,6 +131,10 @@ impl Script<'_> {
                 self.close()?;
                 self.out.write_all(text)?;
                 self.end(1)?;
+            }
+            Some((&SETTING, text)) => {
+                self.close()?;
+                self.out.write_all(&[b"SET ", text, b";\n"].concat())?;
             }
             Some((&INSERT, rest)) => {
                 let (number, tuple) =

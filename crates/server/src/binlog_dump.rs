@@ -19,8 +19,11 @@ const REGISTER: u8 = 0x15;
 const DUMP: u8 = 0x12;
 /// The server ends instead of waiting for more.
 const NON_BLOCK: u16 = 1;
-/// The statements of row changes come too.
+/// The statements of row changes come too, from MariaDB. To MySQL, which always sends them, the same bit says
+/// that a heartbeat may have its second form.
 const ANNOTATE: u16 = 2;
+/// What only MariaDB has in its version or the comment on it.
+const MARIADB: &[u8] = b"MariaDB";
 /// Marks packets of semi-synchronous replication.
 const SEMI_SYNC: u8 = 0xEF;
 /// What servers say, with different codes, to who has the same number as one that came later.
@@ -106,21 +109,29 @@ impl Target {
         dump.ask("SET @master_binlog_checksum = @@global.binlog_checksum")?;
         let sums = dump.ask("SELECT @master_binlog_checksum")?;
         dump.has_sums = sums.is_some_and(|method| method != b"NONE");
+        let about = dump.ask("SELECT CONCAT(@@version, ' ', @@version_comment)")?.unwrap_or_default();
         // It knows all events of MariaDB: none is left out or replaced.
         dump.ask("SET @mariadb_slave_capability = 4")?;
         if from.acknowledges {
-            dump.ask("SET @rpl_semi_sync_slave = 1")?;
+            // The second name is that of MySQL 8.0.26 and later.
+            dump.ask("SET @rpl_semi_sync_slave = 1, @rpl_semi_sync_replica = 1")?;
         }
         dump.register(from.server_id)?;
         let mut command = vec![DUMP];
         command.extend_from_slice(&from.at.to_le_bytes());
-        let flags = ANNOTATE | if from.ends { NON_BLOCK } else { 0 };
-        command.extend_from_slice(&flags.to_le_bytes());
+        command.extend_from_slice(&flags(&about, from.ends).to_le_bytes());
         command.extend_from_slice(&from.server_id.to_le_bytes());
         command.extend_from_slice(from.file.as_bytes());
         dump.send(&command)?;
         Ok(dump)
     }
+}
+
+/// The flags of the request. `about`: what the server says of its version.
+fn flags(about: &[u8], ends: bool) -> u16 {
+    let is_mariadb = about.windows(MARIADB.len()).any(|part| part == MARIADB);
+    let annotate = if is_mariadb { ANNOTATE } else { 0 };
+    annotate | if ends { NON_BLOCK } else { 0 }
 }
 
 /// The length of the payload of a packet that begins with these bytes, if they are enough to tell it.
@@ -411,6 +422,15 @@ mod tests {
         };
         let wire = Wire::Plain { _conn: Box::new(()), socket: own.into() };
         (BinlogDump::over(wire, ("a server".to_owned(), "a log".to_owned()), &from), peer)
+    }
+
+    /// The bit of annotations is another one for MySQL, whose heartbeats would have another kind.
+    #[test]
+    fn only_mariadb_is_asked_for_annotations() {
+        assert_eq!(flags(b"10.11.19-MariaDB-log Debian", true), 3);
+        assert_eq!(flags(b"11.8.2-log MariaDB Server", false), 2);
+        assert_eq!(flags(b"9.7.4-2 (Debian)", true), 1);
+        assert_eq!(flags(b"5.6.51-log MySQL Community Server (GPL)", false), 0);
     }
 
     /// An event of so many bytes as it is sent.

@@ -32,6 +32,8 @@ const OPTION_PREVENTS: u16 = 1290;
 /// ER_READ_ONLY_MODE.
 const READ_ONLY_MODE: u16 = 1836;
 
+/// ER_PARSE_ERROR: this server does not know such a statement.
+pub(crate) const PARSE: u16 = 1064;
 /// ER_MUST_CHANGE_PASSWORD: the password has expired.
 pub(crate) const MUST_CHANGE_PASSWORD: u16 = 1820;
 

@@ -38,6 +38,7 @@ mod options;
 mod password;
 mod position;
 mod redact;
+pub mod replication;
 pub mod required_privileges;
 mod schema_privileges;
 mod secure;

@@ -1,5 +1,6 @@
 //! A server's position in its binary log, and a replica's position in its source's.
 
+use crate::replication::LOG_STATUS;
 use crate::{Error, Flavour, Session};
 
 /// A position in the binary log.
@@ -35,8 +36,7 @@ impl Session {
 
     /// What the server says of its position, on MariaDB without a GTID.
     fn master_status(&mut self) -> Result<Option<Position>, Error> {
-        // MySQL 8.4 knows only the second name.
-        let row = self.first_row(&["SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"])?;
+        let row = self.first_row(&LOG_STATUS)?;
         let Some(row) = row else { return Ok(None) };
         let cell = |name: &str| row.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone());
         let file = cell("File").unwrap_or_default();

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use binlog::column::Type;
 use binlog::event::gtid::Number;
+use binlog::event::mysql_gtid::Tag;
 use binlog::event::table::{self, Table};
 use binlog::group::GroupId;
 use binlog::row::{Image, Row};
@@ -26,7 +27,7 @@ pub enum Range {
     One(Number),
     /// Several: the domain, the first and the last number.
     Domain(u32, u64, u64),
-    /// MySQL: the server, the first and the last number.
+    /// MySQL: the server, perhaps with a tag, and the first and the last number.
     MySql(String, u64, u64),
 }
 
@@ -36,14 +37,21 @@ impl FromStr for Range {
     fn from_str(text: &str) -> Result<Range, String> {
         let error = || {
             format!(
-                "{text} is no GTID; write 0-1-42, 0-1-42-0-1-50 for those of a domain from one to another, or UUID:42 or \
-                 UUID:42-50 of MySQL"
+                "{text} is no GTID; write 0-1-42, 0-1-42-0-1-50 for those of a domain from one to another, or UUID:42, \
+                 UUID:42-50 or UUID:TAG:42-50 of MySQL"
             )
         };
-        if let Some((server, numbers)) = text.split_once(':') {
+        if let Some((source, numbers)) = text.rsplit_once(':') {
+            // Behind the server there may be a tag.
+            if source
+                .split_once(':')
+                .is_some_and(|(_, tag)| Tag::new(tag.to_lowercase().as_bytes()).is_none())
+            {
+                return Err(error());
+            }
             let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
             let [first, last] = [first, last].map(|number| number.parse::<u64>().map_err(|_| error()));
-            return Ok(Range::MySql(server.to_lowercase(), first?, last?));
+            return Ok(Range::MySql(source.to_lowercase(), first?, last?));
         }
         if let Ok(number) = text.parse::<Number>() {
             return Ok(Range::One(number));
@@ -64,8 +72,8 @@ impl fmt::Display for Range {
         match self {
             Range::One(number) => number.fmt(f),
             Range::Domain(domain, first, last) => write!(f, "{first} to {last} of domain {domain}"),
-            Range::MySql(server, first, last) if first == last => write!(f, "{server}:{first}"),
-            Range::MySql(server, first, last) => write!(f, "{server}:{first}-{last}"),
+            Range::MySql(source, first, last) if first == last => write!(f, "{source}:{first}"),
+            Range::MySql(source, first, last) => write!(f, "{source}:{first}-{last}"),
         }
     }
 }
@@ -78,8 +86,8 @@ impl Range {
             (Range::Domain(domain, first, last), GroupId::MariaDb(number)) => {
                 number.domain == *domain && (*first..=*last).contains(&number.sequence)
             }
-            (Range::MySql(server, first, last), GroupId::MySql(own, number)) => {
-                *server == own.to_string() && (*first..=*last).contains(&number)
+            (Range::MySql(source, first, last), GroupId::MySql(own, number)) => {
+                *source == own.to_string() && (*first..=*last).contains(&number)
             }
             _ => false,
         }
@@ -283,7 +291,7 @@ impl<'a> Choices<'a> {
 
 #[cfg(test)]
 mod tests {
-    use binlog::event::gtid::Uuid;
+    use binlog::event::mysql_gtid::{Tsid, Uuid};
 
     use super::*;
 
@@ -302,12 +310,20 @@ mod tests {
         let server = "3E11FA47-71CA-11E1-9E33-C80AA9429562";
         let own = server.replace('-', "");
         let byte = |at: usize| u8::from_str_radix(&own[2 * at..2 * at + 2], 16).unwrap();
-        let name = |number| GroupId::MySql(Uuid(std::array::from_fn(byte)), number);
+        let source = |tag: &str| Tsid {
+            server: Uuid(std::array::from_fn(byte)),
+            tag: Tag::new(tag.as_bytes()).unwrap(),
+        };
+        let name = |number| GroupId::MySql(source(""), number);
         let range: Range = format!("{server}:3-5").parse().unwrap();
         assert!(range.has(name(3)) && range.has(name(5)) && !range.has(name(2)) && !range.has(name(6)));
         assert!(!range.has(GroupId::None));
         let other: Range = format!("4{}:3-5", &server[1..]).parse().unwrap();
         assert!(!other.has(name(3)));
+        let tagged: Range = format!("{server}:Night_1:3-5").parse().unwrap();
+        assert!(tagged.has(GroupId::MySql(source("night_1"), 4)) && !tagged.has(name(4)));
+        assert!(!range.has(GroupId::MySql(source("night_1"), 4)));
+        assert!(format!("{server}:1-3:5-7").parse::<Range>().is_err());
     }
 
     fn filter(conditions: &[&str]) -> Filter {

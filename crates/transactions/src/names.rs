@@ -11,7 +11,7 @@ use crate::transaction::XaName;
 pub fn gtid(name: GroupId) -> Option<String> {
     match name {
         GroupId::MariaDb(number) => Some(number.to_string()),
-        GroupId::MySql(server, number) => Some(format!("{server}:{number}")),
+        GroupId::MySql(source, number) => Some(format!("{source}:{number}")),
         GroupId::None => None,
     }
 }

@@ -59,7 +59,8 @@ pub(crate) fn again(
                 Reader::at(FileSource::sized(path, at, bytes)?, at, Format::clone(&whole.format))
             }
             false => Reader::open(FileSource::sized(path, 0, bytes)?)?,
-        };
+        }
+        .unpacking();
         while let Some(event) = reader.next()? {
             let place = Place { file: number, at: event.at };
             if place >= whole.end {

@@ -70,6 +70,10 @@ pub struct Transaction {
     pub has_text: bool,
     /// Whether it ends with ROLLBACK.
     pub is_rolled_back: bool,
+    /// Whether the log has the rows that foreign keys changed along with its own.
+    pub logs_cascades: bool,
+    /// Whether a statement did not check foreign keys.
+    pub is_unchecked: bool,
     /// The statement that the next rows are of.
     annotated: Option<String>,
 }
@@ -145,6 +149,8 @@ impl Transaction {
             others: Vec::new(),
             has_text,
             is_rolled_back: false,
+            logs_cascades: false,
+            is_unchecked: false,
             annotated: None,
         }
     }

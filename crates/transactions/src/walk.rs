@@ -83,6 +83,9 @@ pub struct Walk<'a, T> {
     unseen: Vec<&'a Range>,
     /// What is in time or not, and says otherwise.
     judged: Judged,
+    /// The end of the event that came last, and how many bytes of the file it took.
+    seen: u64,
+    fresh: u64,
 }
 
 impl<'a, T: Take> Walk<'a, T> {
@@ -114,6 +117,8 @@ impl<'a, T: Take> Walk<'a, T> {
             has_columns: false,
             unseen: filter.gtid.iter().collect(),
             judged: Judged::default(),
+            seen: 0,
+            fresh: 0,
         }
     }
 
@@ -151,8 +156,9 @@ impl<'a, T: Take> Walk<'a, T> {
             Err(Error::Foreign(what)) => {
                 return Err(failure::usage(what));
             }
-            reader => reader?,
+            reader => reader?.unpacking(),
         };
+        self.seen = 0;
         if let Err(error) = self.events(&mut reader, number) {
             let corrupt = error.downcast::<binlog::Corrupt>()?;
             self.damaged(path, &corrupt.to_string());
@@ -180,7 +186,10 @@ impl<'a, T: Take> Walk<'a, T> {
                 event => event?,
             };
             let Some(event) = event else { break };
-            unreported += u64::from(event.header.len);
+            // Events that were compressed together are in the file once.
+            self.fresh = event.end().saturating_sub(self.seen.max(event.at));
+            self.seen = event.end();
+            unreported += self.fresh;
             if unreported >= PIECE_BYTES as u64 {
                 self.report.read(std::mem::take(&mut unreported));
             }
@@ -205,6 +214,13 @@ impl<'a, T: Take> Walk<'a, T> {
                 );
                 self.damaged(path, &what);
                 return false;
+            }
+            Some(End::Encrypted { at: 0 }) => {
+                self.report.warn(&format!(
+                    "{name}: it is encrypted, as MySQL encrypts logs (binlog_encryption=ON), and only its server has the key: read it \
+                     from the server, with mysqlbinlog --read-from-remote-server --raw {name}, and look into that copy"
+                ));
+                self.completeness = self.completeness.and_left_out();
             }
             Some(End::Encrypted { at }) => {
                 self.report.warn(&format!(
@@ -313,7 +329,7 @@ impl<'a, T: Take> Walk<'a, T> {
     /// An event of the transaction that is open.
     fn inside(&mut self, event: &Event<'_>, body: &Body<'_>, here: Place) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        open.bytes += u64::from(event.header.len);
+        open.bytes += self.fresh;
         match body {
             Body::Gtid(gtid) => {
                 open.thread_id = gtid.thread_id;
@@ -360,6 +376,8 @@ impl<'a, T: Take> Walk<'a, T> {
             // Only the end of a statement.
             return Ok(());
         }
+        open.logs_cascades |= rows.logs_cascades();
+        open.is_unchecked |= rows.ends_statement() && rows.is_unchecked();
         let Some(table) = self.tables.get(rows.table_id) else {
             let what = format!("no table {} was described before it", rows.table_id);
             return Err(binlog::Corrupt { what, place: event.place() }.into());

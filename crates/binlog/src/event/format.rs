@@ -49,6 +49,12 @@ impl Format {
         Format { server: String::new(), created: 0, has_sums: false, fixed: Vec::new() }
     }
 
+    /// Whether MariaDB wrote it, whose kinds have higher numbers than MySQL's. A format that was not read
+    /// counts as MariaDB's.
+    pub(crate) fn is_mariadb(&self) -> bool {
+        self.fixed.is_empty() || self.fixed.len() >= usize::from(Kind::ANNOTATE_ROWS.0)
+    }
+
     /// Bytes of a kind of event with a fixed place.
     pub(crate) fn fixed(&self, kind: Kind, otherwise: usize) -> usize {
         let at = usize::from(kind.0).checked_sub(1);

@@ -1,4 +1,4 @@
-//! GTIDs of MariaDB and MySQL.
+//! GTIDs of MariaDB.
 
 use std::fmt;
 use std::str::FromStr;
@@ -131,45 +131,4 @@ impl GtidList {
         }
         Ok(GtidList { flags: b3 >> 4, numbers })
     }
-}
-
-/// A MySQL server's UUID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Uuid(pub [u8; 16]);
-
-impl fmt::Display for Uuid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, byte) in self.0.iter().enumerate() {
-            let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-            write!(f, "{dash}{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
-
-fn uuid(wire: &mut Wire<'_>) -> Result<Uuid, Flaw> {
-    wire.take(16)?.try_into().map(Uuid).map_err(|_| Flaw("it ends too early"))
-}
-
-/// MySQL's start of a transaction.
-pub(crate) fn mysql(mut wire: Wire<'_>) -> Result<(Uuid, u64), Flaw> {
-    wire.u8()?;
-    Ok((uuid(&mut wire)?, wire.u64()?))
-}
-
-/// GTIDs of a MySQL server: ranges of numbers, the end excluded.
-pub type Ranges = Vec<(u64, u64)>;
-
-/// MySQL's executed GTIDs before a file.
-pub(crate) fn previous(mut wire: Wire<'_>) -> Result<Vec<(Uuid, Ranges)>, Flaw> {
-    let mut all = Vec::new();
-    for _ in 0..wire.u64()? {
-        let server = uuid(&mut wire)?;
-        let mut ranges = Vec::new();
-        for _ in 0..wire.u64()? {
-            ranges.push((wire.u64()?, wire.u64()?));
-        }
-        all.push((server, ranges));
-    }
-    Ok(all)
 }

@@ -24,6 +24,8 @@ pub(crate) struct RowsKind {
     /// The second version has room for further data.
     pub(crate) has_extra: bool,
     pub(crate) is_packed: bool,
+    /// Of JSON documents there may be only the changed parts.
+    pub(crate) is_partial: bool,
 }
 
 macro_rules! kinds {
@@ -86,6 +88,8 @@ kinds! {
     INCIDENT = 26, "Incident";
     /// Nothing happened.
     HEARTBEAT = 27, "Heartbeat";
+    /// The statement whose rows follow, of MySQL.
+    ROWS_QUERY = 29, "Rows_query";
     /// New rows.
     WRITE_ROWS = 30, "Write_rows";
     /// Changed rows.
@@ -100,6 +104,14 @@ kinds! {
     PREVIOUS_GTIDS = 35, "Previous_gtids";
     /// The end of XA PREPARE.
     XA_PREPARE = 38, "XA_prepare";
+    /// Changed rows, of JSON documents perhaps only the changed parts.
+    PARTIAL_UPDATE_ROWS = 39, "Update_rows_partial";
+    /// The events of a transaction, compressed.
+    TRANSACTION_PAYLOAD = 40, "Transaction_payload";
+    /// Nothing happened, as MySQL 8.0.26 and later may say it.
+    HEARTBEAT_V2 = 41, "Heartbeat_v2";
+    /// MySQL's begin of a transaction whose GTID has a tag.
+    GTID_TAGGED = 42, "Gtid_tagged_log_event";
     /// The statement whose rows follow.
     ANNOTATE_ROWS = 160, "Annotate_rows";
     /// The oldest file that a recovery needs.
@@ -129,7 +141,9 @@ kinds! {
 impl Kind {
     /// How rows are written in it, if it has rows.
     pub(crate) fn rows(self) -> Option<RowsKind> {
+        let is_partial = self == Kind::PARTIAL_UPDATE_ROWS;
         let (first, has_extra, is_packed) = match self.0 {
+            39 => (38, true, false),
             23..=25 => (23, false, false),
             30..=32 => (30, true, false),
             166..=168 => (166, false, true),
@@ -141,6 +155,6 @@ impl Kind {
             1 => Change::Update,
             _ => Change::Delete,
         };
-        Some(RowsKind { change, has_extra, is_packed })
+        Some(RowsKind { change, has_extra, is_packed, is_partial })
     }
 }

@@ -1,13 +1,17 @@
 //! What TABLE_MAP says of columns if `binlog_row_metadata` is MINIMAL or FULL.
 
+use crate::column::Type;
 use crate::error::Flaw;
 use crate::event::table::{Column, Table};
 use crate::wire::Wire;
 
 const MISMATCH: Flaw = Flaw("the column metadata describe more columns than there are");
 
-/// Reads it into the table. Fields are a kind, a length and bytes; unknown ones are left out.
-pub(crate) fn read(mut wire: Wire<'_>, table: &mut Table) -> Result<(), Flaw> {
+/// Reads it into the table. Fields are a kind, a length and bytes; unknown ones are left out. MariaDB counts
+/// GEOMETRY among the texts, MySQL does not.
+pub(crate) fn read(mut wire: Wire<'_>, table: &mut Table, is_mariadb: bool) -> Result<(), Flaw> {
+    let is_text =
+        |column: &Column| column.kind.is_text() || is_mariadb && matches!(column.kind, Type::Geometry(_));
     while !wire.is_empty() {
         let kind = wire.u8()?;
         let len = wire.packed_len()?;
@@ -28,10 +32,6 @@ pub(crate) fn read(mut wire: Wire<'_>, table: &mut Table) -> Result<(), Flaw> {
         }
     }
     Ok(())
-}
-
-fn is_text(column: &Column) -> bool {
-    column.kind.is_text()
 }
 
 fn has_members(column: &Column) -> bool {

@@ -10,6 +10,10 @@ use crate::wire::Wire;
 
 /// The last event of a statement.
 const ENDS_STATEMENT: u16 = 0x1;
+/// Foreign keys were not checked: the session wants it so, or a foreign key changed these rows itself.
+const UNCHECKED: u16 = 0x2;
+/// The server itself, and not InnoDB, did what foreign keys say, so that it is in the log: MySQL from 9.6 on.
+const LOGS_CASCADES: u16 = 0x10;
 
 /// The rows of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub struct Rows<'a> {
     pub before: Option<&'a [u8]>,
     /// The same, after the change.
     pub after: Option<&'a [u8]>,
+    /// Whether the image after the change may have only the changed parts of JSON documents.
+    pub is_partial: bool,
     /// The images.
     pub data: Cow<'a, [u8]>,
 }
@@ -48,7 +54,30 @@ impl<'a> Rows<'a> {
             Change::Update => (first, Some(wire.take(bitmap)?)),
         };
         let data = unpacked(wire.rest(), form.is_packed)?;
-        Ok(Rows { change: form.change, table_id, flags, columns, before, after, data })
+        Ok(Rows {
+            change: form.change,
+            table_id,
+            flags,
+            columns,
+            before,
+            after,
+            is_partial: form.is_partial,
+            data,
+        })
+    }
+
+    /// Whether foreign keys were not checked.
+    #[must_use]
+    pub fn is_unchecked(&self) -> bool {
+        self.flags & UNCHECKED != 0
+    }
+
+    /// Whether the log also has the rows that foreign keys changed along with these: in the same statement,
+    /// before them. They are [`Rows::is_unchecked`], but those with which the statement ends are so only if
+    /// its session checks no foreign keys.
+    #[must_use]
+    pub fn logs_cascades(&self) -> bool {
+        self.flags & LOGS_CASCADES != 0
     }
 
     /// Whether the statement ends with this event.

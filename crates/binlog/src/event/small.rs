@@ -25,6 +25,28 @@ impl<'a> Rotate<'a> {
     }
 }
 
+/// The statement whose rows follow, as MySQL has it: the length in front is modulo 256.
+pub(crate) fn rows_query(mut wire: Wire<'_>) -> Result<&[u8], Flaw> {
+    wire.u8()?;
+    Ok(wire.rest())
+}
+
+/// The name of the file in a heartbeat of MySQL's second form: fields with a kind and a length.
+pub(crate) fn heartbeat(mut wire: Wire<'_>) -> Result<&[u8], Flaw> {
+    let mut name: &[u8] = &[];
+    loop {
+        let field = wire.packed()?;
+        if field == 0 {
+            return Ok(name);
+        }
+        let len = wire.packed_len()?;
+        let value = wire.take(len)?;
+        if field == 1 {
+            name = value;
+        }
+    }
+}
+
 /// A user variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserVariable<'a> {

@@ -26,9 +26,9 @@ impl Column {
             Type::Geometry(_) if !is_known => {
                 Some("it is GEOMETRY: write the value's bytes as 0x..., as --rows shows them")
             }
-            Type::Json(_) if !is_known => Some(
-                "it is JSON as MySQL stores it, which is not read: write the value's bytes as 0x..., as --rows shows them",
-            ),
+            Type::Vector(_) if !is_known => {
+                Some("it is VECTOR: write the value's bytes as 0x..., as --rows shows them")
+            }
             _ => None,
         }
     }
@@ -73,7 +73,9 @@ impl Value<'_> {
                 typed == bits.to_string() || names.as_ref().is_some_and(|names| are_members(typed, names))
             }
             Value::Bytes(bytes, collation) => is_bytes(typed, bytes, *collation, column),
-            Value::Json(bytes) => unhex(typed).is_some_and(|typed| typed == *bytes),
+            Value::Json(json) => json.to_string() == typed,
+            // What it is now is not known.
+            Value::JsonChanges(_) => false,
         }
     }
 }

@@ -15,6 +15,7 @@ impl Value<'_> {
             Value::Enum(_, Some(name)) => text(name, None),
             Value::Set(_, Some(names)) => text(&names.join(&b","[..]), None),
             Value::Time(text) => Some(text.clone()),
+            Value::Json(json) => Some(json.to_string()),
             _ => None,
         }
     }
@@ -24,7 +25,6 @@ impl Value<'_> {
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Bytes(bytes, _) => Some(bytes),
-            Value::Json(bytes) => Some(bytes),
             _ => None,
         }
     }
@@ -96,6 +96,7 @@ impl Display for Value<'_> {
             Value::Year(year) => write!(f, "{year:04}"),
             Value::Enum(number, None) => write!(f, "{number}"),
             Value::Set(bits, None) => write!(f, "{bits}"),
+            Value::JsonChanges(changes) => f.write_str(changes),
             _ => match (self.as_text(), self.as_bytes()) {
                 (Some(text), _) => quoted(&text, f),
                 (None, Some(bytes)) => write!(f, "0x{}", hex(bytes)),

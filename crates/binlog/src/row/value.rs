@@ -7,7 +7,8 @@ use innodb::value::shared;
 use crate::column::Type;
 use crate::error::Flaw;
 use crate::event::table::{BINARY, Column};
-use crate::row::time;
+use crate::json::{self, Json};
+use crate::row::{Content, time};
 use crate::wire::{Wire, big, little};
 
 /// A value. Texts are bytes in the character set of their column.
@@ -39,12 +40,18 @@ pub enum Value<'a> {
     Set(u64, Option<Vec<&'a [u8]>>),
     /// Text or bytes. The collation if that is known; 63 is binary.
     Bytes(Cow<'a, [u8]>, Option<u64>),
-    /// JSON of MySQL, in its binary form.
-    Json(&'a [u8]),
+    /// JSON of MySQL.
+    Json(Json),
+    /// Changes of a JSON document of MySQL, of which the log has nothing else: as functions that do them.
+    JsonChanges(String),
 }
 
 /// The value of a column that is stored in these bytes.
-pub(crate) fn decode<'a>(column: &'a Column, bytes: &'a [u8]) -> Result<Value<'a>, Flaw> {
+pub(super) fn decode<'a>(
+    column: &'a Column,
+    bytes: &'a [u8],
+    content: Content<'a>,
+) -> Result<Value<'a>, Flaw> {
     let mut wire = Wire(bytes);
     Ok(match column.kind {
         Type::Int(_) => integer(bytes, column.is_unsigned),
@@ -78,11 +85,25 @@ pub(crate) fn decode<'a>(column: &'a Column, bytes: &'a [u8]) -> Result<Value<'a
         Type::Char(max) => Value::Bytes(fixed(sized(wire, max)?, max, column), column.collation),
         Type::Varchar(max) => Value::Bytes(sized(wire, max)?.into(), column.collation),
         Type::PackedVarchar(max) => Value::Bytes(unpacked(sized(wire, max)?, max.into())?, column.collation),
-        Type::Blob(len) | Type::Geometry(len) => Value::Bytes(counted(wire, len)?.into(), column.collation),
+        Type::Blob(len) => Value::Bytes(counted(wire, len)?.into(), column.collation),
+        Type::Geometry(len) | Type::Vector(len) => Value::Bytes(counted(wire, len)?.into(), Some(BINARY)),
         Type::PackedBlob(len) => Value::Bytes(unpacked(counted(wire, len)?, u32::MAX)?, column.collation),
-        Type::Json(len) => Value::Json(counted(wire, len)?),
+        Type::Json(len) => json(counted(wire, len)?, content, len)?,
         Type::Null => Value::Null,
     })
+}
+
+/// A JSON document, put together if there are only its changed parts. `len_bytes`: of its length.
+fn json(bytes: &[u8], content: Content<'_>, len_bytes: u8) -> Result<Value<'static>, Flaw> {
+    let Content::Parts(before) = content else { return Ok(Value::Json(json::document(bytes)?)) };
+    let changes = json::changes(bytes)?;
+    let Some(before) = before else {
+        let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        return Ok(Value::JsonChanges(changes.join(", ")));
+    };
+    let mut document = json::document(counted(Wire(before), len_bytes)?)?;
+    changes.into_iter().try_for_each(|change| change.apply(&mut document))?;
+    Ok(Value::Json(document))
 }
 
 fn integer(bytes: &[u8], is_unsigned: Option<bool>) -> Value<'static> {

@@ -24,8 +24,21 @@ macro_rules! case {
 }
 
 /// All of them. The first has every type of column, with names; the second has no checksums.
-pub(crate) const CASES: [Case; 4] =
-    [case!("mariadb-10.11"), case!("mariadb-10.11-no-sums"), case!("mariadb-11.8"), case!("mysql-5.6")];
+pub(crate) const CASES: [Case; 8] = [
+    case!("mariadb-10.11"),
+    case!("mariadb-10.11-no-sums"),
+    case!("mariadb-11.8"),
+    case!("mysql-5.6"),
+    case!("mysql-9.7"),
+    case!("mysql-9.7-compressed"),
+    case!("mysql-9.7-tagged"),
+    case!("mysql-9.7-json"),
+];
+
+/// The case with this name.
+pub(crate) fn case(name: &str) -> Case {
+    CASES.into_iter().find(|case| case.name == name).unwrap()
+}
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -49,9 +62,13 @@ pub(crate) fn walk(log: &[u8]) -> Found {
 
 fn read(log: &[u8], found: &mut Found) -> Result<(), Error> {
     let mut reader = Reader::open(log)?;
-    let (mut grouping, mut tables, mut begin) = (Grouping::default(), Tables::default(), 0);
     while let Some(event) = reader.next()? {
         found.events.push(format!("{}\t{}\t{}", event.at, event.header.kind.name(), event.end()));
+        event.parse()?;
+    }
+    let mut reader = Reader::open(log)?.unpacking();
+    let (mut grouping, mut tables, mut begin) = (Grouping::default(), Tables::default(), 0);
+    while let Some(event) = reader.next()? {
         let table = tables.take(&event, |_| {})?;
         let body = table.map_or_else(|| event.parse(), |table| Ok(Body::Table(table)))?;
         let (part, _) = grouping.take(&event, &body);

@@ -1,6 +1,7 @@
 //! Events and values written by hand: what the servers of the cases did not write.
 
-use binlog::event::gtid::{Gtid, GtidList, Number, Uuid, Xid};
+use binlog::event::gtid::{Gtid, GtidList, Number, Xid};
+use binlog::event::mysql_gtid::{Tag, Tsid, Uuid};
 use binlog::event::query::Session;
 use binlog::event::small::{Checkpoint, Encryption, LoadBlock, Rotate, UserValue, UserVariable, XaPrepare};
 use binlog::event::{Body, Change, Kind};
@@ -147,18 +148,16 @@ fn numbers_of_transactions_have_their_parts() {
 #[test]
 fn numbers_of_mysql_have_their_servers() {
     let server: [u8; 16] = std::array::from_fn(|at| u8::try_from(at).unwrap());
+    let source = Tsid { server: Uuid(server), tag: Tag::default() };
     let body = [&[0][..], &server, &[7, 0, 0, 0, 0, 0, 0, 0]].concat();
-    let is = with_body(
-        33,
-        &body,
-        |body| matches!(body, Body::MySqlGtid(Some((found, 7))) if found == Uuid(server)),
-    );
+    let is =
+        with_body(33, &body, |body| matches!(body, Body::MySqlGtid(Some((found, 7))) if found == source));
     assert_eq!(is, Some(true));
     is_told_when_cut(33, &body, 25);
-    assert_eq!(Uuid(server).to_string(), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+    assert_eq!(source.to_string(), "00010203-0405-0607-0809-0a0b0c0d0e0f");
     let eight = |number: u8| [number, 0, 0, 0, 0, 0, 0, 0];
     let body = [&eight(1)[..], &server, &eight(2), &eight(1), &eight(5), &eight(7), &eight(9)].concat();
-    let wanted = vec![(Uuid(server), vec![(1, 5), (7, 9)])];
+    let wanted = vec![(source, vec![(1, 5), (7, 9)])];
     assert_eq!(
         with_body(35, &body, |body| matches!(body, Body::PreviousGtids(found) if found == wanted)),
         Some(true)

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use binlog::column::Type;
 use binlog::event::table::Column;
+use binlog::json::Json;
 use binlog::row::{Value, number};
 
 use crate::support::{framed, walk};
@@ -107,7 +108,8 @@ fn texts_and_members_have_their_bytes() {
         (252, &[4], &[], b"\x02\0\0\0ab", "'ab'"),
         (249, &[3], &[], b"\x02\0\0ab", "'ab'"),
         (255, &[4], &[2, 1, 63], &[2, 0, 0, 0, 1, 2], "0x0102"),
-        (245, &[4], &[], &[2, 0, 0, 0, 1, 0xAB], "0x01AB"),
+        (242, &[4], &[], &[4, 0, 0, 0, 0, 0, 0x80, 0x3F], "0x0000803F"),
+        (245, &[4], &[], &[3, 0, 0, 0, 5, 1, 0], "'1'"),
     ]);
 }
 
@@ -150,7 +152,8 @@ fn a_value_is_what_somebody_types() {
         (bytes(b"abc", 33), &["abc", "0x616263", "0x616263"], &["ABC", "0x6162", "616263"]),
         (bytes(b"\xAB\0", 63), &["0xAB00", "0xab00"], &["0xAB", "AB00"]),
         (bytes(b"\xE4", 8), &["\u{e4}", "0xe4"], &["a"]),
-        (Value::Json(&[1, 0xAB]), &["0x01ab"], &["01ab"]),
+        (Value::Json(Json::Array(vec![Json::Int(1)])), &["[1]"], &["[1.0]", "1", "'[1]'"]),
+        (Value::JsonChanges("JSON_REMOVE('$.a')".into()), &[], &["JSON_REMOVE('$.a')", "NULL"]),
     ] {
         yes.iter().for_each(|text| assert!(value.matches(text, &column), "{value:?}: {text}"));
         no.iter().for_each(|text| assert!(!value.matches(text, &column), "{value:?}: {text}"));

@@ -15,7 +15,8 @@ pub(super) struct Span {
 impl Take for Span {
     fn transaction(&mut self, whole: &Transaction, asked: Asked) -> Result<()> {
         self.servers.insert(whole.server_id);
-        if asked == Asked::Yes && !whole.tables.is_empty() {
+        // Where the log has what foreign keys did, nobody needs to be asked.
+        if asked == Asked::Yes && !whole.tables.is_empty() && !whole.logs_cascades {
             let first = self.ends.map_or(whole.start, |(first, _)| first);
             self.ends = Some((first, whole.start));
         }

@@ -46,11 +46,11 @@ struct Passed {
 }
 
 /// A made-up answer of a server to a command.
-type Answer = fn(&[u8]) -> Option<Vec<u8>>;
+pub(crate) type Answer = fn(&[u8]) -> Option<Vec<u8>>;
 
 /// Stands between remora and a server.
-struct Wire {
-    socket: PathBuf,
+pub(crate) struct Wire {
+    pub(crate) socket: PathBuf,
     state: Arc<Mutex<(Cut, Passed)>>,
 }
 
@@ -62,7 +62,7 @@ struct Pipe {
 }
 
 impl Wire {
-    fn open(folder: &Path, server: &Path, answer: Answer) -> Wire {
+    pub(crate) fn open(folder: &Path, server: &Path, answer: Answer) -> Wire {
         let socket = folder.join("wire.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let state = Arc::new(Mutex::new((Cut::Never, Passed::default())));
@@ -158,7 +158,7 @@ impl Pipe {
     }
 }
 
-fn archiver(folder: &Path, socket: &Path, more: &[&str]) -> Running {
+pub(crate) fn archiver(folder: &Path, socket: &Path, more: &[&str]) -> Running {
     let mut command = remora(folder);
     command.args(["binlog", "repo/db", "--no-defaults", "-S"]).arg(socket);
     command.args(if more.contains(&"-u") { &[][..] } else { &["-u", "root"] }).args(more);
@@ -429,7 +429,7 @@ fn an_archiver_and_a_replica_with_one_server_id() {
 }
 
 /// Packets of an answer, numbered.
-fn packets(payloads: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn packets(payloads: &[&[u8]]) -> Vec<u8> {
     let mut all = Vec::new();
     for (number, payload) in payloads.iter().enumerate() {
         all.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_le_bytes()[..3]);
@@ -440,7 +440,7 @@ fn packets(payloads: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A column of a text.
-fn column(name: &str) -> Vec<u8> {
+pub(crate) fn column(name: &str) -> Vec<u8> {
     let mut column = b"\x03def\0\0\0".to_vec();
     column.push(u8::try_from(name.len()).unwrap());
     column.extend_from_slice(name.as_bytes());

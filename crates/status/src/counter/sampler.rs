@@ -5,6 +5,7 @@ mod row;
 use std::sync::Arc;
 use std::time::Duration;
 
+use server::replication::REPLICA_STATUS;
 use server::{Error, Flavour, Session, Target};
 
 use super::change::has_gone_on;
@@ -12,9 +13,6 @@ use super::kind;
 use super::overhead::{Answer, Cost, MeasuredSession};
 use super::part::{Digest, Process, Queue, Replica, Settings};
 use super::sample::{Begin, Names, Sample, Value};
-
-/// Shows the sources of a replica: the words differ by server, and only some of them show all sources.
-const REPLICAS: [&str; 3] = ["SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
 
 const QUEUES: &str = "SELECT CONCAT(table_schema, '.', table_name), waiting, owned, rows_written, rows_removed \
      FROM information_schema.queues";
@@ -187,7 +185,7 @@ impl Sampler {
             asker,
             begin: Some(Begin::First),
             settings: Arc::new(settings),
-            replicas: (Part::Unknown, REPLICAS[0]),
+            replicas: (Part::Unknown, REPLICA_STATUS[0]),
             queues: Part::Unknown,
             metrics: Part::Unknown,
             digests: Part::Unknown,
@@ -250,7 +248,7 @@ impl OpenSession {
     }
 
     fn find_replicas(&mut self) -> Result<(), Error> {
-        for statement in REPLICAS {
+        for statement in REPLICA_STATUS {
             let part = self.try_part(statement)?;
             self.replicas = (part, statement);
             if part != Part::Unknown {

@@ -96,17 +96,12 @@ fn of_server(session: &mut Session) -> Result<Server> {
         Flavour::MariaDb => Family::MariaDb,
         Flavour::MySql => Family::MySql,
     };
-    let state =
-        session.strings("SHOW MASTER STATUS").unwrap_or_default().into_iter().next().unwrap_or_default();
+    let state = session.binary_log_status().unwrap_or_default().into_iter().next().unwrap_or_default();
     let filters = ["binlog_do_db", "binlog_ignore_db"].iter().zip(state.into_iter().skip(2));
     let filters = filters
         .filter_map(|(name, value)| Some(format!("{name}={}", value.filter(|value| !value.is_empty())?)));
     let filters = filters.collect();
-    let question = match about.flavour {
-        Flavour::MariaDb => "SHOW ALL SLAVES STATUS",
-        Flavour::MySql => "SHOW SLAVE STATUS",
-    };
-    let is_replica = session.strings(question).ok().map(|rows| !rows.is_empty());
+    let is_replica = session.replica_status().ok().map(|rows| !rows.is_empty());
     let mut number = |sql: &str| session.value(sql).ok().flatten().and_then(|value| value.parse().ok());
     let receivers = "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'";
     Ok(Server {
