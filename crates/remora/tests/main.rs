@@ -97,6 +97,8 @@ mod mount;
 mod mount_large;
 #[path = "main/mount_options.rs"]
 mod mount_options;
+#[path = "main/mysql97.rs"]
+mod mysql97;
 #[path = "main/one_table.rs"]
 mod one_table;
 #[path = "main/option.rs"]
