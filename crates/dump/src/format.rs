@@ -230,7 +230,8 @@ impl Sql {
         out.extend_from_slice(match (self.literal(), self.hex) {
             (Literal::Number, _) => &b""[..],
             (Literal::Digits, _) => b"'",
-            (Literal::Text, _) => b"_utf8mb4'",
+            (Literal::Text, true) => b"_utf8mb4 x'",
+            (Literal::Text, false) => b"_utf8mb4'",
             (Literal::Bytes, true) => b"x'",
             (Literal::Bytes, false) => b"_binary'",
         });
@@ -238,7 +239,7 @@ impl Sql {
 
     /// Appends a byte of a value as it is in the line; `escaped` says whether it came after a backslash.
     fn byte(&self, byte: u8, escaped: bool, out: &mut Vec<u8>) {
-        if self.hex && self.literal() == Literal::Bytes {
+        if self.hex && matches!(self.literal(), Literal::Text | Literal::Bytes) {
             let byte = if escaped { plain(byte) } else { byte };
             let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
             out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);

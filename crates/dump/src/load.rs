@@ -2,6 +2,7 @@
 
 mod account;
 mod check;
+mod conditional;
 mod dry_run;
 mod follow;
 mod ledger;
@@ -141,6 +142,7 @@ pub fn load(context: &Context, target: &Target, request: &LoadRequest) -> Result
         (summary.rewrites, summary.omitted) = (named.rewrites, named.omitted);
     }
     summary.rewrites.extend(rewrite::apply(&mut session, &mut manifest)?);
+    conditional::apply(&mut session, &mut manifest, &mut summary);
     summary.rewrites.extend(rewrite::clients(&mut manifest));
     summary.rewrites.extend(definer::apply(&mut manifest, &request.definer.named(&mut session)?));
     let ledger = Ledger::new(&manifest.id, request.other_name.as_ref());

@@ -1,7 +1,7 @@
 //! Statements that read and load a table's rows exactly.
 
 use server::catalogue::Table;
-use server::{Flavour, Session, TableName, quote_name};
+use server::{Session, TableName, quote_name};
 
 use crate::format::Literal;
 use crate::manifest::{Chunk, TableEntry};
@@ -50,24 +50,16 @@ pub(crate) fn literals(entry: &TableEntry) -> Vec<(String, Literal)> {
 }
 
 /// LOAD DATA for a table's data files; `None` when LOAD DATA can't read the format.
-pub(crate) fn load_data(
-    entry: &TableEntry,
-    into: &TableName,
-    format: Format,
-    target: Flavour,
-) -> Option<String> {
+pub(crate) fn load_data(entry: &TableEntry, into: &TableName, format: Format) -> Option<String> {
     let clause = format.load_clause()?;
     let mut columns = Vec::new();
     let mut set = Vec::new();
     for column in entry.columns() {
         let name = quote_name(&column.name);
-        // From text declared as binary, MySQL makes no JSON, and MariaDB takes the bytes as those of the
-        // value.
-        let json = column.data_type == "json" && target == Flavour::MySql;
         if value_text::is_numbered(column, entry.version) {
             set.push(format!("{name} = CAST(@{name} AS UNSIGNED)"));
             columns.push(format!("@{name}"));
-        } else if json || value_text::literal(column, entry.version) == Literal::Text {
+        } else if value_text::literal(column, entry.version) == Literal::Text {
             set.push(format!("{name} = CONVERT(@{name} USING utf8mb4)"));
             columns.push(format!("@{name}"));
         } else {

@@ -74,7 +74,8 @@ pub(crate) fn literal(column: &Column, version: u32) -> Literal {
         // As a number, -0 is an integer and has no sign.
         "float" | "double" => Literal::Digits,
         "enum" | "set" if is_numbered(column, version) => Literal::Number,
-        "uuid" | "inet4" | "inet6" => Literal::Text,
+        // MySQL makes no JSON of bytes.
+        "uuid" | "inet4" | "inet6" | "json" => Literal::Text,
         _ => Literal::Bytes,
     }
 }

@@ -109,6 +109,20 @@ fn as_compared(session: &Session, definition: &str) -> Vec<String> {
     lines
 }
 
+/// Whether two definitions of a table are the same but for the names that MySQL gives to CHECK constraints
+/// when the table gets another name.
+fn is_same(session: &Session, one: &str, other: &str) -> bool {
+    let parts = |definition: &str| {
+        let lines = definition.lines().map(|line| line.trim_end_matches(','));
+        let (checks, rest): (Vec<_>, Vec<_>) = lines.partition(|line| check_name(line).is_some());
+        let mut checks: Vec<String> =
+            checks.iter().map(|line| line.replacen(check_name(line).unwrap_or_default(), "", 1)).collect();
+        checks.sort();
+        (checks, rest.join("\n"))
+    };
+    one == other || session.about.flavour == Flavour::MySql && parts(one) == parts(other)
+}
+
 /// The name of the CHECK constraint in a line of a definition.
 fn check_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("  CONSTRAINT ")?;
@@ -199,7 +213,7 @@ fn refuse_changed(session: &mut Session, place: &TableName, names: &Names, job: 
     let now = target::definition(session, place)?;
     let triggers = target::triggers(session, place)?;
     let keys = target::keys_to(session, place)?;
-    let what = if now != job.before {
+    let what = if !is_same(session, &now, &job.before) {
         format!("was altered ({})", first_difference(&job.before, &now))
     } else if !triggers.is_empty() {
         format!("got triggers ({})", triggers.join(", "))

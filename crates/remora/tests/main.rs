@@ -23,8 +23,8 @@ mod binlog;
 mod binlog_history;
 #[path = "main/binlog_wire.rs"]
 mod binlog_wire;
-#[path = "main/binlog_words.rs"]
-mod binlog_words;
+#[path = "main/binlog_statements.rs"]
+mod binlog_statements;
 #[path = "main/characters.rs"]
 mod characters;
 #[path = "main/cron.rs"]
@@ -87,6 +87,8 @@ mod mount;
 mod mount_large;
 #[path = "main/mount_options.rs"]
 mod mount_options;
+#[path = "main/mysql97.rs"]
+mod mysql97;
 #[path = "main/mysql_log.rs"]
 mod mysql_log;
 #[path = "main/pack.rs"]

@@ -2,6 +2,7 @@
 //! views, triggers, events, roles and users, each kind in an order in which its objects can be created.
 
 mod account;
+mod mysql;
 mod program;
 mod table;
 
@@ -29,6 +30,8 @@ pub enum Kind {
     Sequence,
     /// A base table.
     Table,
+    /// A library of functions in JavaScript (MySQL 9.2 and later).
+    Library,
     /// A stored function.
     Function,
     /// A stored procedure.
@@ -59,6 +62,7 @@ impl Kind {
             Kind::Database => "database",
             Kind::Sequence => "sequence",
             Kind::Table => "table",
+            Kind::Library => "library",
             Kind::Function => "function",
             Kind::Procedure => "procedure",
             Kind::Package => "package",
@@ -77,7 +81,9 @@ impl Kind {
         match self {
             Kind::Database => code == 1049,
             Kind::Sequence | Kind::Table | Kind::View => matches!(code, 1049 | 1146 | 4091),
-            Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => code == 1305,
+            Kind::Library | Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => {
+                code == 1305
+            }
             Kind::Trigger => code == 1360,
             Kind::Event => code == 1539,
             Kind::Role | Kind::User | Kind::Grant => matches!(code, 1133 | 1141 | 1269 | 1959),
@@ -342,10 +348,12 @@ impl Catalogue {
             catalogue.objects.extend(found);
         }
         let found = table::read(session, &schemas, wanted, (depth, on_progress), &mut catalogue)?;
+        mysql::libraries(session, &schemas, wanted, &mut catalogue)?;
         program::routines(session, &schemas, wanted, &mut catalogue)?;
         program::views(session, &found.views, &mut catalogue)?;
         program::triggers(session, &found.tables, wanted, &mut catalogue)?;
         program::events(session, &schemas, wanted, &mut catalogue)?;
+        mysql::name_the_rest(session, &schemas, wanted, &mut catalogue)?;
         catalogue.leave_empty_out(wanted);
         if wanted.accounts() {
             account::read(session, &mut catalogue)?;

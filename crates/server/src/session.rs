@@ -14,6 +14,10 @@ use crate::load::{self, LoadReport, Refused, SinkFailed, Source};
 use crate::stream::{self, Broken, RowSink};
 use crate::{About, Error, Flavour, TableName, definition, text};
 
+/// The most characters in the name of a server-wide lock, and of the hash that ends a longer one.
+const LOCK_NAME_MAX: usize = 64;
+const LOCK_HASH_LEN: usize = 40;
+
 /// One row of the text protocol: for each column the value that the server printed, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
 
@@ -330,7 +334,7 @@ impl Session {
 
     /// Takes the server-wide lock `name` (`GET_LOCK`), waiting up to `wait_s` seconds. `true`: the session
     /// holds it until its end. Names over 64 characters, which servers refuse, are shortened to their first
-    /// 23 and a hash. Before MySQL 5.7 and MariaDB 10.0.2 a session holds only one lock at a time.
+    /// ones and a hash. Before MySQL 5.7 and MariaDB 10.0.2 a session holds only one lock at a time.
     pub fn lock(&mut self, name: &str, wait_s: u32) -> Result<bool, Error> {
         let name = self.lock_name(name);
         match self.value(&format!("SELECT GET_LOCK({name}, {wait_s})"))?.as_deref() {
@@ -354,13 +358,14 @@ impl Session {
         self.value(&format!("SELECT IS_USED_LOCK({name})"))
     }
 
-    /// The SQL expression for a lock's name.
+    /// A lock's name as a literal. MySQL 9.6 and later have no SHA1().
     fn lock_name(&self, name: &str) -> String {
-        let quoted = self.quote(name);
-        match name.chars().count() > 64 {
-            true => format!("CONCAT(LEFT({quoted}, 23), '-', SHA1({quoted}))"),
-            false => quoted,
+        if name.chars().count() <= LOCK_NAME_MAX {
+            return self.quote(name);
         }
+        let hash = blake3::hash(name.as_bytes()).to_hex();
+        let begin: String = name.chars().take(LOCK_NAME_MAX - LOCK_HASH_LEN - 1).collect();
+        self.quote(&format!("{begin}-{}", &hash[..LOCK_HASH_LEN]))
     }
 
     /// The error for a server that accepts no changes, for callers who find out before trying.

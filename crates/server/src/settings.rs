@@ -20,7 +20,8 @@ const EVERY: &[&str] = &[
     "group_concat_max_len = 1048576",
     "div_precision_increment = 4",
     "big_tables = 0",
-    "sort_buffer_size = GREATEST(@@sort_buffer_size, 262144)",
+    // MySQL 8 and later make a DECIMAL of it, which is no size.
+    "sort_buffer_size = CAST(GREATEST(@@sort_buffer_size, 262144) AS UNSIGNED)",
     "foreign_key_checks = 1",
     "unique_checks = 1",
     "innodb_lock_wait_timeout = 50",
@@ -39,8 +40,16 @@ const EVERY_MARIADB: &[&str] = &[
     "sql_if_exists = 0",
 ];
 
-/// The rest for every session of MySQL. The statement is the same for all versions, the variables are not.
-const EVERY_MYSQL: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE";
+/// The rest for every session of MySQL.
+const EVERY_MYSQL: &[&str] = &[
+    // Rows with columns, and not a tree in one cell.
+    "explain_format = 'TRADITIONAL'",
+    // Numbers of rows and sizes as they are, and not as they were a day ago.
+    "information_schema_stats_expiry = 0",
+];
+
+/// The same. The statement is the same for all versions, the variables are not.
+const ISOLATION_MYSQL: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE";
 
 /// For sessions that read values and definitions as they are: times in UTC, text in the bytes of its column
 /// or of the client that gave it, no limits of time.
@@ -100,12 +109,16 @@ impl Session {
 
     /// Sets the rest, when the server is known.
     pub(crate) fn set_next(&mut self) -> Result<(), Error> {
-        if self.about.flavour == Flavour::MySql {
-            return self.execute(EVERY_MYSQL).map(drop);
-        }
-        match self.execute(&format!("SET SESSION {}", EVERY_MARIADB.join(", "))) {
+        let rest = match self.about.flavour {
+            Flavour::MariaDb => EVERY_MARIADB,
+            Flavour::MySql => {
+                self.execute(ISOLATION_MYSQL)?;
+                EVERY_MYSQL
+            }
+        };
+        match self.execute(&format!("SET SESSION {}", rest.join(", "))) {
             Err(error) if error.code().is_some_and(|code| TOLERATED.contains(&code)) => {
-                self.set_where_known(EVERY_MARIADB)
+                self.set_where_known(rest)
             }
             set => set.map(drop),
         }

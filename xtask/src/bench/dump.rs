@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use sandbox::{Product, Sandbox, Settings};
+use sandbox::{Family, Product, Sandbox, Settings};
 
 use data::Data;
 
@@ -234,7 +234,7 @@ impl Bench {
             if let (Method::LoadData, Some(definition)) = (method, self.data.definition()) {
                 self.query(&definition)?;
             }
-            if self.server.product() != Product::MySql56 {
+            if self.server.product().family() == Family::MariaDb {
                 // The purge left by the previous run must not count for this one.
                 self.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
             }

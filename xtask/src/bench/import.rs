@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use codec::Codec;
-use sandbox::{Product, Sandbox, Settings};
+use sandbox::{Family, Product, Sandbox, Settings};
 
 use super::measure::{Cost, as_f64, measure, median, median_ratio};
 use crate::pageviews::Random;
@@ -143,6 +143,7 @@ impl Bench<'_> {
         let log = match installation.product {
             // MySQL has two log files, MariaDB has one.
             Product::MySql56 => "--innodb-log-file-size=1G",
+            Product::MySql97 => "--innodb-redo-log-capacity=2G",
             _ => "--innodb-log-file-size=2G",
         };
         let options = ["--innodb-buffer-pool-size=6G", log, "--max-allowed-packet=64M", "--local-infile=1"];
@@ -176,7 +177,7 @@ impl Bench<'_> {
         }
         results.sort_by_key(|(method, _)| close.iter().position(|one| one == method));
         for method in Method::OTHER.into_iter().filter(wanted) {
-            if method == Method::Engine("Aria") && self.server.product() == Product::MySql56 {
+            if method == Method::Engine("Aria") && self.server.product().family() == Family::MySql {
                 continue;
             }
             results.push((method, vec![self.measure(method)?]));
@@ -218,7 +219,7 @@ impl Bench<'_> {
             _ => "InnoDB",
         };
         self.query(&format!("{TABLE} ENGINE={engine}"))?;
-        if self.server.product() != Product::MySql56 {
+        if self.server.product().family() == Family::MariaDb {
             // The purge left by the previous run must not count for this one.
             self.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
         }

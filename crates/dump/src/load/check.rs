@@ -169,7 +169,9 @@ pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Ma
     }
     for object in &manifest.objects {
         let privileges: &[&str] = match object.kind {
-            Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => &["CREATE ROUTINE"],
+            Kind::Library | Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => {
+                &["CREATE ROUTINE"]
+            }
             // The load looks at what it has created in the end.
             Kind::View => &["CREATE VIEW", "SHOW VIEW"],
             Kind::Trigger => &["TRIGGER"],
@@ -241,6 +243,7 @@ fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Er
         rows.into_iter().flatten().flatten().map(|name| name.to_ascii_lowercase()).collect();
     let (mariadb, version) = (session.about.flavour == Flavour::MariaDb, session.about.version);
     let before = |major, minor| version < Version { major, minor, patch: 0 };
+    lines.extend(reference_systems(session, manifest)?);
     for entry in &manifest.tables {
         let (table, name) = (&entry.table, &entry.table.name);
         if !engines.contains(&table.engine.to_ascii_lowercase()) {
@@ -268,6 +271,7 @@ fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Er
     for object in &manifest.objects {
         let unknown = match object.kind {
             Kind::Sequence | Kind::Package | Kind::PackageBody => !mariadb,
+            Kind::Library => mariadb || before(9, 2),
             Kind::Role => !mariadb && before(8, 0),
             _ => false,
         };
@@ -276,4 +280,23 @@ fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Er
         }
     }
     Ok(lines)
+}
+
+/// Columns with a spatial reference system that the server does not have. These are not dumped.
+fn reference_systems(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Error> {
+    const MARK: &str = "/*!80003 SRID ";
+    let used = manifest.tables.iter().flat_map(|entry| {
+        let numbers = entry.table.definition.split(MARK).skip(1);
+        numbers
+            .filter_map(move |rest| Some((rest.split_once(' ')?.0.parse::<u32>().ok()?, &entry.table.name)))
+    });
+    let used: Vec<_> = used.collect();
+    if used.is_empty() || session.about.flavour != Flavour::MySql {
+        return Ok(Vec::new());
+    }
+    let known = session.strings("SELECT SRS_ID FROM information_schema.ST_SPATIAL_REFERENCE_SYSTEMS")?;
+    let known: BTreeSet<u32> =
+        known.into_iter().flatten().flatten().filter_map(|id| id.parse().ok()).collect();
+    let lacking = used.into_iter().filter(|(id, _)| !known.contains(id));
+    Ok(lacking.map(|(id, name)| format!("table {name}: the spatial reference system {id}")).collect())
 }

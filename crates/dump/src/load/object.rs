@@ -5,7 +5,7 @@ use server::definition::{counter, plain_indexes};
 use server::{Session, TableName, quote_name};
 
 use super::ledger::{PROGRAMS, mark};
-use super::rows::AGAIN;
+use super::rows::{AGAIN, TRIES};
 use super::{Load, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
@@ -16,6 +16,9 @@ const DEFER_FROM_BYTES: u64 = 4 << 20;
 
 /// The SQL mode under which tables are created.
 const SQL_MODE: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
+
+/// Two sessions wait for each other, and this one has given way.
+const DEADLOCK: u16 = 1213;
 
 /// Something that a view needs is missing: database, table, function, or part of it.
 const LACKS: [u16; 4] = [1049, 1146, 1305, 1356];
@@ -130,7 +133,7 @@ impl Load<'_> {
         let name = &entry.table.name;
         let in_table = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
         session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(in_table)?;
-        match session.execute(&entry.table.definition) {
+        match retried(session, &entry.table.definition) {
             Err(error) if self.request.resume && error.code() == Some(1050) => return Ok(()),
             other => other.map_err(in_table)?,
         };
@@ -164,6 +167,18 @@ impl Load<'_> {
     }
 }
 
+/// Runs a statement that makes or alters a table. MySQL 8 and later lock the tables at the other ends of its
+/// foreign keys too, so sessions that make tables of one family may deadlock; then nothing was changed.
+fn retried(session: &mut Session, sql: &str) -> Result<(), server::Error> {
+    let mut tries = 0;
+    loop {
+        match session.execute(sql) {
+            Err(error) if error.code() == Some(DEADLOCK) && tries < TRIES => tries += 1,
+            done => return done.map(drop),
+        }
+    }
+}
+
 /// Sets the AUTO_INCREMENT counter of a table to what it was.
 pub(super) fn set_counter(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
     let name = &entry.table.name;
@@ -182,7 +197,7 @@ pub(super) fn defer(session: &mut Session, entry: &TableEntry) -> Result<(), Err
     let name = &entry.table.name;
     let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
     // A foreign key of another table may need one of the indexes; then they stay.
-    match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
+    match retried(session, &format!("ALTER TABLE {name} {}", drops.join(", "))) {
         Err(source) if source.code().is_none() => {
             Err(Error::Object { object: format!("table {name}"), source: Box::new(source) })
         }
@@ -202,7 +217,7 @@ pub(super) fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Err
         .map(|index| format!("ADD {}", index.clause))
         .collect();
     if !adds.is_empty() {
-        session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(in_table)?;
+        retried(session, &format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(in_table)?;
     }
     Ok(())
 }

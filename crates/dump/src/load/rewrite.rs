@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::Session;
+use server::catalogue::Object;
 use server::definition::closing;
 
 use crate::Error;
 use crate::manifest::Manifest;
+
+/// The server knows no such value of a variable.
+const WRONG_VALUE: u16 = 1231;
 
 /// Rewrites the names that the target does not know. Returns a line for each object and name.
 pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Vec<String>, Error> {
@@ -34,6 +38,7 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
     for entry in &mut manifest.tables {
         rewrite(format!("table {}", entry.table.name), &mut entry.table.definition);
     }
+    let lacks = lacking_modes(session, manifest)?;
     for object in &mut manifest.objects {
         let title = object.title();
         object.statements.iter_mut().for_each(|statement| rewrite(title.clone(), statement));
@@ -45,6 +50,7 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
             *name = text["COLLATE ".len()..].to_owned();
         }
     }
+    lines.extend(manifest.objects.iter_mut().flat_map(|object| without_modes(object, &lacks)));
     if missing.is_empty() {
         lines.sort();
         lines.dedup();
@@ -56,6 +62,49 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
         session.about.version_text,
         list.join(", ")
     )))
+}
+
+/// Words of `sql_mode` that mean nothing to a stored program: how SHOW CREATE prints, and whether GRANT makes
+/// accounts. MariaDB's default has one of them, and MySQL 8 and later have none.
+const IDLE_MODES: [&str; 10] = [
+    "NO_AUTO_CREATE_USER",
+    "NO_FIELD_OPTIONS",
+    "NO_KEY_OPTIONS",
+    "NO_TABLE_OPTIONS",
+    "MYSQL323",
+    "MYSQL40",
+    "POSTGRESQL",
+    "MSSQL",
+    "DB2",
+    "MAXDB",
+];
+
+/// Those of these words that the dump has and the server does not know.
+fn lacking_modes(session: &mut Session, manifest: &Manifest) -> Result<BTreeSet<String>, Error> {
+    let modes = manifest.objects.iter().filter_map(|object| object.settings.sql_mode.as_deref());
+    let used: BTreeSet<&str> = modes.flat_map(|mode| mode.split(',')).collect();
+    let mut lacks = BTreeSet::new();
+    let before = session.value("SELECT @@sql_mode")?.unwrap_or_default();
+    for word in used.into_iter().filter(|word| IDLE_MODES.contains(word)) {
+        match session.execute(&format!("SET SESSION sql_mode = '{word}'")) {
+            Err(error) if error.code() == Some(WRONG_VALUE) => {
+                lacks.insert(word.to_owned());
+            }
+            set => drop(set?),
+        }
+    }
+    session.execute(&format!("SET SESSION sql_mode = '{before}'"))?;
+    Ok(lacks)
+}
+
+/// Removes words from an object's `sql_mode`. Returns a line for each.
+fn without_modes(object: &mut Object, lacks: &BTreeSet<String>) -> Vec<String> {
+    let title = object.title();
+    let Some(mode) = &mut object.settings.sql_mode else { return Vec::new() };
+    let (gone, kept): (Vec<&str>, Vec<&str>) = mode.split(',').partition(|word| lacks.contains(*word));
+    let lines = gone.iter().map(|word| format!("{title}: sql_mode without {word}")).collect();
+    *mode = kept.join(",");
+    lines
 }
 
 /// Older dumps have programs in utf8mb4. For plain ASCII that equals any client's character set; everything

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Session, Source, TableName, snapshot};
+use server::{Session, Source, TableName, quote_name, snapshot};
 
 use super::ledger::WHOLE;
 use super::{Load, VerifiedChunks, Verify, connect};
@@ -20,8 +20,10 @@ use progress::count;
 
 /// What to do after the load was stopped by a signal.
 pub(super) const AGAIN: &str = "start again with --resume";
-/// How often a chunk is tried again after a deadlock with another.
-const TRIES: u32 = 20;
+/// The engine of a table does not have this.
+const NOT_BY_ENGINE: u16 = 1031;
+/// How often something is tried again after a deadlock with another session.
+pub(super) const TRIES: u32 = 20;
 
 /// This many small tables are committed at once.
 const SMALL_TABLES_MAX: usize = 50;
@@ -103,6 +105,21 @@ impl Load<'_> {
         self.summary.text_bytes = self.manifest.tables.iter().map(TableEntry::text_bytes).sum();
         Ok(())
     }
+}
+
+/// Removes the rows that an earlier try may have left in a table whose engine can't roll back.
+fn empty(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
+    let name = &entry.table.name;
+    match session.execute(&format!("TRUNCATE TABLE {name}")) {
+        // ARCHIVE of MySQL only takes rows.
+        Err(error) if error.code() == Some(NOT_BY_ENGINE) => {
+            session.execute(&format!("DROP TABLE {name}"))?;
+            session.execute(&format!("USE {}", quote_name(&name.schema)))?;
+            session.execute(&entry.table.definition)?;
+        }
+        done => drop(done?),
+    }
+    Ok(())
 }
 
 impl TaskSource<'_> {
@@ -251,7 +268,7 @@ impl Shared<'_> {
         let whole =
             task.pieces.first().map(|(table, _)| *table).filter(|at| !tables[*at].table.is_transactional());
         if let Some(table) = whole {
-            session.execute(&format!("TRUNCATE TABLE {}", tables[table].table.name))?;
+            empty(session, &tables[table])?;
         }
         session.execute("START TRANSACTION")?;
         for (table, chunk) in &task.pieces {
@@ -312,8 +329,7 @@ impl Shared<'_> {
                 source: Box::new(source),
             },
         };
-        let flavour = session.about.flavour;
-        let statement = select::load_data(entry, name, self.load.manifest.data_format, flavour);
+        let statement = select::load_data(entry, name, self.load.manifest.data_format);
         let Some(statement) = statement.filter(|_| self.local_infile) else {
             return self.insert(session, entry, chunk);
         };

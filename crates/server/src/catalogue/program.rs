@@ -153,9 +153,9 @@ pub(super) fn events(
     Ok(())
 }
 
-/// The answer of `SHOW CREATE` for a program: name, `sql_mode`, for events `time_zone`, the statement,
-/// character set, collation, and the database's collation.
-fn shown(
+/// The answer of `SHOW CREATE` for a program: name, `sql_mode`, for events `time_zone`, the statement, and, but
+/// for libraries, character set, collation, and the database's collation.
+pub(super) fn shown(
     session: &mut Session,
     catalogue: &mut Catalogue,
     kind: Kind,
@@ -177,12 +177,13 @@ fn shown(
             code: 1370,
         });
     };
+    let client = |at: usize| (kind != Kind::Library).then(|| text(&row, at + zone));
     let settings = Settings {
         sql_mode: Some(text(&row, 1)),
         time_zone: (zone == 1).then(|| text(&row, 2)),
-        character_set: Some(text(&row, 3 + zone)),
-        collation: Some(text(&row, 4 + zone)),
-        database_collation: Some(text(&row, 5 + zone)),
+        character_set: client(3),
+        collation: client(4),
+        database_collation: client(5),
     };
     Ok(Some(object(kind, &name.schema, &name.table, statement, settings)))
 }

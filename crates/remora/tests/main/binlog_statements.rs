@@ -1,4 +1,4 @@
-//! `remora binlog` asks a server in the words that it knows.
+//! `remora binlog` asks a server with the statements that it knows.
 
 use crate::binlog::{Play, TABLE};
 use crate::binlog_wire::{Wire, archiver, column, packets};
