@@ -21,7 +21,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Move data", &["import", "dump", "load", "diff", "extract", "pack", "unpack", "undo"]),
     (
         "Keep it safe",
-        &["backup", "list", "restore", "mount", "verify", "prune", "mirror", "key", "rekey", "doctor", "lock", "cron"],
+        &[
+            "backup", "list", "restore", "mount", "verify", "prune", "mirror", "key", "rekey", "doctor",
+            "lock", "cron",
+        ],
     ),
     ("Binary log", &["binlog", "log", "reverse"]),
     ("Watch and change servers", &["stat", "routines", "vars", "poke", "uncache"]),
@@ -83,7 +86,8 @@ mod tests {
     fn each_command_is_in_one_group() {
         let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         let command = Cli::command();
-        let known: BTreeSet<&str> = command.get_subcommands().map(Command::get_name).chain(["help"]).collect();
+        let known: BTreeSet<&str> =
+            command.get_subcommands().map(Command::get_name).chain(["help"]).collect();
         assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), known);
         assert_eq!(grouped.len(), known.len());
         let help = with_groups(command).render_help().to_string();

@@ -21,10 +21,10 @@ mod backup;
 mod binlog;
 #[path = "main/binlog_history.rs"]
 mod binlog_history;
-#[path = "main/binlog_wire.rs"]
-mod binlog_wire;
 #[path = "main/binlog_statements.rs"]
 mod binlog_statements;
+#[path = "main/binlog_wire.rs"]
+mod binlog_wire;
 #[path = "main/characters.rs"]
 mod characters;
 #[path = "main/cron.rs"]

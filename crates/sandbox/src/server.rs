@@ -13,7 +13,8 @@ use crate::greeting::is_greeted;
 use crate::process::{Launch, Process, STOP_WAIT};
 use crate::state::{self, State};
 use crate::{
-    Error, Installation, Places, Product, Settings, data_template, folder, plugin, sandbox_folder, test_servers,
+    Error, Installation, Places, Product, Settings, data_template, folder, plugin, sandbox_folder,
+    test_servers,
 };
 
 /// How long a server that starts may neither answer nor write to its log. Recovery from a crash may take

@@ -12,12 +12,8 @@ use syn::{FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, Signature, Type};
 const METHOD_FILES_MAX: usize = 5;
 
 /// Types in more files, with their crate; a number here may only decrease.
-const SPREAD: [(&str, &str, usize); 4] = [
-    ("bucket", "Bucket", 6),
-    ("dump", "Load", 6),
-    ("queue", "Queue", 16),
-    ("xtask", "Bench", 8),
-];
+const SPREAD: [(&str, &str, usize); 4] =
+    [("bucket", "Bucket", 6), ("dump", "Load", 6), ("queue", "Queue", 16), ("xtask", "Bench", 8)];
 
 /// The most parameters of a function, as in clippy.toml. The elements of a tuple count each.
 const PARAMETERS_MAX: usize = 5;

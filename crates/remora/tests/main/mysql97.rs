@@ -8,8 +8,8 @@ use std::process::Stdio;
 use sandbox::{Installation, Product, Sandbox};
 use tempfile::TempDir;
 
-use crate::boot::volume;
 use crate::support::{Ended, connect, places, remora, start};
+use crate::verify_boot::volume;
 
 /// What the server needs to be small and quick.
 const SMALL: [&str; 3] =

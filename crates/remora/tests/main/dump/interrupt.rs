@@ -19,14 +19,28 @@ fn many_chunks(pair: &Pair) -> &'static str {
     "keys.dump"
 }
 
-/// Starts a load and waits until some chunks are in.
+/// Starts a load and stops its process with SIGSTOP when some chunks are in. A load that was over before this
+/// test's turn came is taken out of the target, and another one is started.
 fn halfway(pair: &Pair, dump: &str, chunks: u64) -> Running {
-    let mut running = pair.spawn(&pair.to, "load", &[dump, "-j", "2"]);
-    until("chunks in the ledger", || {
-        running.must_run();
-        pair.chunks().is_some_and(|count| count >= chunks)
-    });
-    running
+    loop {
+        let mut running = pair.spawn(&pair.to, "load", &[dump, "-j", "2"]);
+        until("chunks in the ledger", || {
+            running.has_ended() || pair.chunks().is_some_and(|count| count >= chunks)
+        });
+        if !running.has_ended() {
+            running.signal("STOP");
+        }
+        if !running.has_ended() {
+            return running;
+        }
+        running.end().exits(0);
+        let schemas = "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA \
+                       WHERE SCHEMA_NAME NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')";
+        let mut target = pair.target();
+        for row in target.strings(schemas).unwrap() {
+            target.execute(&format!("DROP DATABASE `{}`", row[0].as_ref().unwrap())).unwrap();
+        }
+    }
 }
 
 /// Every server-wide setting, except those that change by themselves.
@@ -61,6 +75,7 @@ fn a_load_is_resumed_after_its_server_was_killed_or_restarted() {
         let dump = many_chunks(&pair);
         let running = halfway(&pair, dump, 3);
         pair.to.kill().unwrap();
+        running.signal("CONT");
         running.end().exits(1).says(&["--resume"]);
         pair.to.restart().unwrap();
         // The server is stopped once more, in an orderly way.
@@ -97,6 +112,7 @@ fn a_load_that_loses_its_server_after_the_rows_says_how_to_resume() {
         let mut reader = pair.target();
         reader.execute("START TRANSACTION").unwrap();
         reader.strings("SELECT id FROM late.t LIMIT 1").unwrap();
+        running.signal("CONT");
         let mut session = pair.target();
         let waiting = "SELECT COUNT(*) > 0 FROM information_schema.PROCESSLIST \
                        WHERE STATE = 'Waiting for table metadata lock'";
