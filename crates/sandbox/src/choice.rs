@@ -37,6 +37,16 @@ impl From<Product> for ServerChoice {
     }
 }
 
+/// How to choose a server again.
+impl From<&Installation> for ServerChoice {
+    fn from(installation: &Installation) -> ServerChoice {
+        match installation.is_own {
+            true => ServerChoice::Program(installation.daemon.clone()),
+            false => ServerChoice::Product(installation.product),
+        }
+    }
+}
+
 impl fmt::Display for ServerChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

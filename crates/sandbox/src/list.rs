@@ -59,7 +59,7 @@ pub fn list(places: &Places) -> Vec<SandboxInfo> {
             let started = State::started(&folder).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             Some(SandboxInfo {
                 name: entry.file_name().into_string().ok()?,
-                server: state.installation.choice(),
+                server: ServerChoice::from(&state.installation),
                 version: state.installation.version,
                 folder,
                 socket: state.socket,

@@ -1,5 +1,6 @@
 //! What MySQL writes into definitions for its newer versions only, such as `/*!80023 INVISIBLE */`. MariaDB
-//! takes it for a comment, so it would be lost and nobody told. And general tablespaces, which are not dumped.
+//! takes it for a comment, so it would be lost and nobody told. And general tablespaces, which are not
+//! dumped.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};

@@ -161,7 +161,7 @@ fn json_is_loaded_without_local_files() {
         &[
             "CREATE DATABASE app",
             "CREATE TABLE app.t (id INT PRIMARY KEY, a JSON)",
-            r#"INSERT INTO app.t VALUES (1, '{"a": "\\"ä\\n"}'), (2, NULL), (3, '[]')"#,
+            "INSERT INTO app.t VALUES (1, '{\"a\": \"\\\\\"\u{e4}\\\\n\"}'), (2, NULL), (3, '[]')",
             "CREATE TABLE app.old (a INT) ENGINE=ARCHIVE",
             "INSERT INTO app.old VALUES (1), (2)",
         ],

@@ -1,6 +1,7 @@
 //! Servers that the user has.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,9 @@ fn find(program: &Path) -> Result<Installation, Error> {
 fn elsewhere(folder: &Path, daemon: &Path) -> PathBuf {
     let program = folder.join("bin").join(daemon.file_name().unwrap());
     std::fs::create_dir(folder.join("bin")).unwrap();
-    std::fs::write(&program, format!("#!/bin/sh\nexec {} \"$@\"\n", daemon.display())).unwrap();
+    let mut script = File::create_new(&program).unwrap();
+    write!(script, "#!/bin/sh\nexec {} \"$@\"\n", daemon.display()).unwrap();
+    drop(script);
     std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     program
 }
@@ -39,7 +42,7 @@ fn a_program_says_where_its_files_are() {
         assert!(!own.can(sandbox::Ability::Queue));
         let server = start(&own, &Settings::default());
         assert!(sql(&server, "SELECT VERSION()").starts_with(known.version.split('-').next().unwrap()));
-        assert_eq!(server.installation().choice().to_string(), own.daemon.display().to_string());
+        assert_eq!(ServerChoice::from(server.installation()).to_string(), own.daemon.display().to_string());
     }
 }
 

@@ -153,8 +153,8 @@ pub(super) fn events(
     Ok(())
 }
 
-/// The answer of `SHOW CREATE` for a program: name, `sql_mode`, for events `time_zone`, the statement, and, but
-/// for libraries, character set, collation, and the database's collation.
+/// The answer of `SHOW CREATE` for a program: name, `sql_mode`, for events `time_zone`, the statement, and,
+/// but for libraries, character set, collation, and the database's collation.
 pub(super) fn shown(
     session: &mut Session,
     catalogue: &mut Catalogue,

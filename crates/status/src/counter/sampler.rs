@@ -5,7 +5,7 @@ mod row;
 use std::sync::Arc;
 use std::time::Duration;
 
-use server::replication::REPLICA_STATUS;
+use server::REPLICA_STATUS;
 use server::{Error, Flavour, Session, Target};
 
 use super::change::has_gone_on;
