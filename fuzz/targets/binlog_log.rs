@@ -1,6 +1,6 @@
 //! Any bytes as a binary log are events, rows and values, or an error that names the place; also as the
-//! bodies of events behind a true beginning of MariaDB or MySQL, without checksums; and those of MySQL compressed
-//! together.
+//! bodies of events behind a true beginning of MariaDB or MySQL, without checksums; and those of MySQL in a
+//! payload.
 #![no_main]
 
 use binlog::event::Body;

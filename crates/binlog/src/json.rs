@@ -40,8 +40,8 @@ pub enum Json {
 }
 
 impl Json {
-    /// Whether its text means the same again to a server: it has no DECIMAL, time or bytes, which that text has
-    /// as numbers or strings.
+    /// Whether its text means the same again to a server: it has no DECIMAL, time or bytes, which that text
+    /// has as numbers or strings.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         match self {

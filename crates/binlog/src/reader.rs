@@ -102,8 +102,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The same, but it gives the events that a TRANSACTION_PAYLOAD has instead of that one. They all have its
-    /// place.
+    /// The same, but it gives the events that a TRANSACTION_PAYLOAD has instead of that one. They all have
+    /// its place.
     #[must_use]
     pub fn unpacking(mut self) -> Reader<R> {
         self.unpacks = true;

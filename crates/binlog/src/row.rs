@@ -1,7 +1,7 @@
 //! Rows: images of them before and after a change, and the values in these.
 //!
-//! Facts: `field.cc` and `rpl_utility.cc` of MariaDB's source, `rpl_record.cc` of MySQL's, `my_decimal.cc` and `compat56.cc` for numbers
-//! and times.
+//! Facts: `field.cc` and `rpl_utility.cc` of MariaDB's source, `rpl_record.cc` of MySQL's, `my_decimal.cc` and
+//! `compat56.cc` for numbers and times.
 
 mod compare;
 mod text;

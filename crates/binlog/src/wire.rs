@@ -73,7 +73,8 @@ impl<'a> Wire<'a> {
         usize::try_from(self.packed()?).map_err(|_| SHORT)
     }
 
-    /// A number of MySQL's messages in 1 to 9 bytes: the first has as many ones at its low end as bytes follow.
+    /// A number of MySQL's messages in 1 to 9 bytes: the first has as many ones at its low end as bytes
+    /// follow.
     pub(crate) fn varint(&mut self) -> Result<u64, Flaw> {
         let first = self.u8()?;
         let more = first.trailing_ones();

@@ -1,6 +1,5 @@
-//! Rows that foreign keys deleted or changed along with those of a transaction, which the logs of MariaDB and of
-//! MySQL before 9.6 do not have. A private
-//! server on a copy of the data is brought to just before the transaction. Then it applies the transaction
+//! Rows that foreign keys deleted or changed along with those of a transaction, which the logs of MariaDB and
+//! of MySQL before 9.6 do not have. A private server on a copy of the data is brought to just before the transaction. Then it applies the transaction
 //! event by event, and is asked after each what became of the rows that refer to those of the event. Nothing
 //! of that is committed; the next step is made from the archived log.
 

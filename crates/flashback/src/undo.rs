@@ -312,8 +312,9 @@ impl<'a> Undo<'a> {
         }
         let with_cascades = cascades.as_mut();
         sums.lacks_cascades |= !whole.logs_cascades;
-        // Where a session checks no foreign keys, all of its rows look like those that they change; so do the rows
-        // of a table that refers to itself. The log has them all, but perhaps in no order that can be checked.
+        // Where a session checks no foreign keys, all of its rows look like those that they change; so do
+        // the rows of a table that refers to itself. They are in the log, but perhaps in no order that can
+        // be checked.
         let is_unchecked = whole.logs_cascades && whole.is_unchecked;
         let tells_cascades = whole.logs_cascades && !whole.is_unchecked;
         if is_unchecked {

@@ -66,8 +66,8 @@ impl Records {
     }
 
     /// What is added from now on is taken back in the same order, the first change first, until
-    /// [`Records::end_order`]. A log has a row that a foreign key deletes before those that refer to it, which
-    /// come back after it.
+    /// [`Records::end_order`]. A log has a row that a foreign key deletes before those that refer to it,
+    /// which come back after it.
     pub(crate) fn begin_order(&mut self) -> Result<()> {
         if self.in_order.is_none() {
             self.in_order = Some(self.spool.another()?);

@@ -1,7 +1,10 @@
 //! A server's position in its binary log, and a replica's position in its source's.
 
-use crate::replication::LOG_STATUS;
-use crate::{Error, Flavour, Session};
+use crate::replication::{LOG_STATUS, REPLICA_STATUS, REPLICAS};
+use crate::{Error, Flavour, Session, error_code};
+
+/// A row: a text for each column, `None` for NULL.
+type Texts = Vec<Option<String>>;
 
 /// A position in the binary log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -94,6 +97,43 @@ impl Session {
             domains.insert(cells.first().cloned(), cells.join("-"));
         }
         Ok(domains.into_values().collect::<Vec<_>>().join(","))
+    }
+
+    /// Where the server's binary log ends, and which databases are logged: the columns `File`, `Position`,
+    /// `Binlog_Do_DB`, `Binlog_Ignore_DB`. No row without a log.
+    ///
+    /// # Errors
+    /// [`Error::Privilege`] and the like.
+    pub fn binary_log_status(&mut self) -> Result<Vec<Texts>, Error> {
+        self.known(&LOG_STATUS)
+    }
+
+    /// A row for each source of the server. None if it is no replica.
+    ///
+    /// # Errors
+    /// [`Error::Privilege`] and the like.
+    pub fn replica_status(&mut self) -> Result<Vec<Texts>, Error> {
+        self.known(&REPLICA_STATUS)
+    }
+
+    /// A row for each replica of the server: `Server_id`, `Host`, `Port` and others.
+    ///
+    /// # Errors
+    /// [`Error::Privilege`] and the like.
+    pub fn replicas(&mut self) -> Result<Vec<Texts>, Error> {
+        self.known(&REPLICAS)
+    }
+
+    /// The rows of the first of these statements that the server knows.
+    fn known(&mut self, statements: &[&str]) -> Result<Vec<Texts>, Error> {
+        let mut rows = Ok(Vec::new());
+        for statement in statements {
+            rows = self.strings(statement);
+            if !matches!(&rows, Err(error) if error.code() == Some(error_code::PARSE)) {
+                break;
+            }
+        }
+        rows
     }
 
     /// The first row, with column names, of the first statement that this server knows and this account may

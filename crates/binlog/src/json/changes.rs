@@ -163,10 +163,10 @@ mod tests {
     #[test]
     fn a_path_has_members_and_items() {
         let member = |name: &str| Step::Member(name.to_owned());
-        let found = steps(r#"$.a[10]."b.\"[1]\\"[0].\u00e9"#.replace(".\\u00e9", ".é").as_str());
+        let found = steps(r#"$.a[10]."b.\"[1]\\"[0].\u00e9"#.replace(".\\u00e9", ".\u{e9}").as_str());
         assert_eq!(
             found,
-            Ok(vec![member("a"), Step::Item(10), member(r#"b."[1]\"#), Step::Item(0), member("é")])
+            Ok(vec![member("a"), Step::Item(10), member(r#"b."[1]\"#), Step::Item(0), member("\u{e9}")])
         );
         assert_eq!(steps("$"), Ok(Vec::new()));
         for wrong in ["", "a", "$a", "$[", "$[x]", "$[-1]", "$.\"a", "$.\"a\\\"", "$[1]x"] {
