@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Ability, Family, Source, SystemTables};
-use crate::{Error, Product, ServerChoice};
+use crate::{Error, Product};
 
 /// Folders that the caller has chosen; this crate does not read the environment for them.
 #[derive(Clone, Debug)]
@@ -207,15 +207,6 @@ impl Installation {
                 format!("{} {major}.{minor}", self.product.family())
             }
             false => self.product.to_string(),
-        }
-    }
-
-    /// How to choose it again.
-    #[must_use]
-    pub fn choice(&self) -> ServerChoice {
-        match self.is_own {
-            true => ServerChoice::Program(self.daemon.clone()),
-            false => ServerChoice::Product(self.product),
         }
     }
 
