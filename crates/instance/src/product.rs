@@ -114,7 +114,10 @@ mod tests {
     fn data_of_mysql_say_for_which_server_they_were_upgraded() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
-            RealDisk.create(&folder.path().join(name)).unwrap().write_all(text.as_bytes()).unwrap();
+            let path = folder.path().join(name);
+            // It may be there from before.
+            RealDisk.remove(&path).ok();
+            RealDisk.create(&path).unwrap().write_all(text.as_bytes()).unwrap();
         };
         write("mysql.ibd", "");
         let upgraded = |old: &str, new: &str| {

@@ -31,17 +31,6 @@ impl ServerChoice {
     }
 }
 
-impl Installation {
-    /// How to choose it again.
-    #[must_use]
-    pub fn choice(&self) -> ServerChoice {
-        match self.is_own {
-            true => ServerChoice::Program(self.daemon.clone()),
-            false => ServerChoice::Product(self.product),
-        }
-    }
-}
-
 impl From<Product> for ServerChoice {
     fn from(product: Product) -> ServerChoice {
         ServerChoice::Product(product)

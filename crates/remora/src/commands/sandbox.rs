@@ -204,7 +204,7 @@ fn tell(name: &str, sandbox: &Sandbox, options: &[String], report: &Report) -> a
     let (server, version) = (sandbox.installation(), &sandbox.installation().version);
     if report.is_json() {
         report.message(&json!({
-            "message_type": "sandbox", "name": name, "server": server.choice(), "version": version,
+            "message_type": "sandbox", "name": name, "server": ServerChoice::from(server), "version": version,
             "folder": sandbox.folder(), "socket": sandbox.socket(), "port": sandbox.port(), "pid": sandbox.pid(),
         }))?;
         return Ok(());
