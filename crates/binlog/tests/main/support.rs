@@ -24,8 +24,8 @@ macro_rules! case {
 }
 
 impl Case {
-    /// The bytes at which a log is damaged in turn: all of them. Of the long logs of MySQL 9.7, in which the same kinds of
-    /// events come again and again, one in seven.
+    /// The bytes at which a log is damaged in turn: all of them. Of the long logs of MySQL 9.7, in which the
+    /// same kinds of events come again and again, one in seven.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         let is_long = self.name.starts_with("mysql-9.7") && self.log.len() > 3000;
         (0..self.log.len()).step_by(if is_long { 7 } else { 1 })
