@@ -244,6 +244,10 @@ impl<R: Read> Reader<R> {
         }
         match header.kind {
             Kind::FORMAT_DESCRIPTION => self.begin(header)?,
+            // Nobody knows whether events have checksums, so what is damaged would be believed.
+            _ if at == MAGIC.len() as u64 && !self.format.is_known() => {
+                return Err(corrupt("it is the first event, but no FORMAT_DESCRIPTION").into());
+            }
             _ if self.format.has_sums => event::check_sum(&self.event, header, self.at)?,
             _ => {}
         }

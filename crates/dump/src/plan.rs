@@ -4,7 +4,7 @@
 //! which the one before it ended, the first has no lower bound and the last has no upper bound.
 
 use server::catalogue::{Column, Partition, Table};
-use server::{Session, quote_name};
+use server::{Flavour, Session, quote_name};
 
 use crate::key_range::{Range, is_literal};
 use crate::{Error, select};
@@ -138,8 +138,11 @@ impl Walk<'_> {
     }
 
     fn estimate(&mut self, key: &str, low: i128, high: i128) -> Result<u64, Error> {
+        // MySQL 8 and later do not look into an index that they are forced to use.
+        let (flavour, version) = (self.session.about.flavour, self.session.about.version);
+        let hint = if flavour == Flavour::MySql && version.major >= 8 { "USE" } else { "FORCE" };
         let rows = self.session.strings(&format!(
-            "EXPLAIN SELECT {key} FROM {} FORCE INDEX ({}) WHERE {key} BETWEEN {low} AND {high}",
+            "EXPLAIN SELECT {key} FROM {} {hint} INDEX ({}) WHERE {key} BETWEEN {low} AND {high}",
             self.from,
             quote_name(&self.cut.table.key_name)
         ))?;

@@ -49,6 +49,11 @@ impl Format {
         Format { server: String::new(), created: 0, has_sums: false, fixed: Vec::new() }
     }
 
+    /// Whether it was read from a log.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.fixed.is_empty()
+    }
+
     /// Whether MariaDB wrote it, whose kinds have higher numbers than MySQL's. A format that was not read
     /// counts as MariaDB's.
     pub(crate) fn is_mariadb(&self) -> bool {

@@ -16,7 +16,7 @@ use crate::manifest::Manifest;
 const SKIPPED: RangeInclusive<u32> = 50_700..=99_999;
 
 /// Every server reads this one.
-const TABLESPACE: &str = "/*!50100 TABLESPACE ";
+const TABLESPACE: &str = " /*!50100 TABLESPACE ";
 
 /// Rewrites definitions for the target, and adds what was changed and left out to the summary.
 pub(super) fn apply(session: &mut Session, manifest: &mut Manifest, summary: &mut LoadSummary) {
@@ -162,7 +162,7 @@ mod tests {
         let table =
             "CREATE TABLE `t` (\n  `a` int DEFAULT NULL\n) /*!50100 TABLESPACE `ts1` */ ENGINE=InnoDB";
         let (range, name) = tablespace(table).unwrap();
-        assert_eq!((&table[range], name.as_str()), ("/*!50100 TABLESPACE `ts1` */", "ts1"));
+        assert_eq!((&table[range], name.as_str()), (" /*!50100 TABLESPACE `ts1` */", "ts1"));
         assert_eq!(tablespace("CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB"), None);
     }
 }

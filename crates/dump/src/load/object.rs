@@ -1,5 +1,7 @@
 //! Creates databases, tables and programs.
 
+use std::sync::{Mutex, PoisonError};
+
 use server::catalogue::{Kind, Object, Settings};
 use server::definition::{counter, plain_indexes};
 use server::{Session, TableName, quote_name};
@@ -167,13 +169,23 @@ impl Load<'_> {
     }
 }
 
+/// Statements that are tried again come one after the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Runs a statement that makes or alters a table. MySQL 8 and later lock the tables at the other ends of its
-/// foreign keys too, so sessions that make tables of one family may deadlock; then nothing was changed.
+/// foreign keys too, so sessions that make tables of one family may deadlock; then nothing was changed. Those
+/// that gave way no longer meet each other, so each succeeds in the end.
 fn retried(session: &mut Session, sql: &str) -> Result<(), server::Error> {
-    let mut tries = 0;
+    let is_deadlock = |error: &server::Error| error.code() == Some(DEADLOCK);
+    match session.execute(sql) {
+        Err(error) if is_deadlock(&error) => {}
+        done => return done.map(drop),
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tries = 1;
     loop {
         match session.execute(sql) {
-            Err(error) if error.code() == Some(DEADLOCK) && tries < TRIES => tries += 1,
+            Err(error) if is_deadlock(&error) && tries < TRIES => tries += 1,
             done => return done.map(drop),
         }
     }

@@ -266,7 +266,7 @@ fn a_recreated_topic_is_read_from_its_beginning() {
     );
     receive()
         .exits(1)
-        .says(&["partition 0 of the topic again: messages 2 to 2 were deleted before they were received"]);
+        .says(&["partition 0 of the topic anew: messages 2 to 2 were deleted before they were received"]);
     let group = ["--bootstrap-server", &brokers, "--group", "c", "--topic", "anew"];
     let reset = [&group[..], &["--reset-offsets", "--to-earliest", "--execute"]].concat();
     kafka.tool("consumer.group.ConsumerGroupCommand", &reset, "");

@@ -10,8 +10,8 @@ use server::Session;
 use status::counter::kind::Kind;
 
 use super::support::{
-    Ended, connect, of_today, on_every_server, on_one_mariadb, on_products, products, remora, start, tell,
-    until,
+    Ended, connect, newest, of_today, on_every_server, on_one_mariadb, on_products, products, remora, start,
+    tell, until,
 };
 
 fn routines(server: &Sandbox, arguments: &[&str]) -> Ended {
@@ -44,7 +44,7 @@ fn binlog(product: Product, format: &str) -> Sandbox {
 /// The position in the binary log. `m` does not belong in it, so nothing of an installation may be there
 /// either.
 fn position(session: &mut Session) -> Vec<Vec<Option<String>>> {
-    session.strings("SHOW MASTER STATUS").unwrap()
+    session.binary_log_status().unwrap()
 }
 
 /// The rows of the first result, fields joined by a bar.
@@ -82,17 +82,27 @@ const MODES_OF_MYSQL: usize = 5;
 fn each_routine_answers_on_every_server_in_every_mode_and_writes_nothing() {
     on_products(&of_today(products()), |product| {
         for format in ["STATEMENT", "MIXED", "ROW"] {
-            tell(format!("{product} {format}"));
-            let server = binlog(product, format);
-            let mut session = connect(server.socket());
-            let before = position(&mut session);
-            routines(&server, &["install"]).exits(0);
-            assert_eq!(position(&mut session), before, "an installation stays out of the binary log");
-            for case in cases() {
-                answers(&case, &mut session, product);
-            }
+            all_answer(product, format);
         }
     });
+}
+
+/// It keeps elsewhere what the routines read.
+#[test]
+fn each_routine_answers_on_mysql_9_7() {
+    on_products(&newest("each_routine_answers_on_mysql_9_7"), |product| all_answer(product, "ROW"));
+}
+
+fn all_answer(product: Product, format: &str) {
+    tell(format!("{product} {format}"));
+    let server = binlog(product, format);
+    let mut session = connect(server.socket());
+    let before = position(&mut session);
+    routines(&server, &["install"]).exits(0);
+    assert_eq!(position(&mut session), before, "an installation stays out of the binary log");
+    for case in cases() {
+        answers(&case, &mut session, product);
+    }
 }
 
 fn answers(case: &Path, session: &mut Session, product: Product) {
@@ -100,6 +110,10 @@ fn answers(case: &Path, session: &mut Session, product: Product) {
     let routine = case.parent().and_then(Path::parent).and_then(Path::file_name).unwrap().to_string_lossy();
     let is_mysql = product.family() == Family::MySql;
     if is_mysql && (routine == "fragmentation" || read("servers.txt").is_some()) {
+        return;
+    }
+    // Here performance_schema counts, as usual with this server.
+    if product == Product::MySql97 && case.ends_with("unused_indexes/tests/01") {
         return;
     }
     session.execute("SET SESSION sql_mode = ''").unwrap();
@@ -194,7 +208,8 @@ fn counts(server: &Sandbox, load: &mut Session, seconds: u32) -> bool {
 
 #[test]
 fn blockers_and_their_waiters_are_shown() {
-    on_products(&of_today(products()), |product| {
+    let products = [of_today(products()), newest("blockers_and_their_waiters_are_shown")].concat();
+    on_products(&products, |product| {
         tell(product);
         let server = start(product, &["--performance-schema=1"]);
         routines(&server, &["install"]).exits(0);
@@ -226,19 +241,16 @@ fn blockers_and_their_waiters_are_shown() {
             let count = "UPDATE performance_schema.setup_instruments SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'";
             session.execute(count).unwrap();
         }
+        let tells = is_mariadb || product == Product::MySql97;
         blocker.execute("START TRANSACTION").unwrap();
         blocker.strings("SELECT * FROM x.t").unwrap();
         let (row, waiting, waiter) =
-            blocked(&server, &mut session, "ALTER TABLE x.t ADD b INT", metadata_locks(is_mariadb));
+            blocked(&server, &mut session, "ALTER TABLE x.t ADD b INT", metadata_locks(tells));
         assert_eq!((&row[0], &*row[2]), (&waiting.to_string(), "ALTER TABLE x.t ADD b INT"));
         // MySQL 5.6 does not tell who holds a metadata lock.
         let holder = blocker.connection_id();
         let held = [holder.to_string(), "x.t".to_owned(), format!("KILL {holder}")];
-        assert_eq!(
-            is_mariadb.then(|| [3, 8, 11].map(|at| row[at].clone())),
-            is_mariadb.then_some(held),
-            "{row:?}"
-        );
+        assert_eq!(tells.then(|| [3, 8, 11].map(|at| row[at].clone())), tells.then_some(held), "{row:?}");
         blocker.execute("ROLLBACK").unwrap();
         waiter.join().unwrap();
         // MySQL 5.6 rolls these back when their connection ends.

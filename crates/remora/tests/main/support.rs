@@ -41,6 +41,13 @@ pub(crate) fn mariadbs() -> Vec<Product> {
     products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()
 }
 
+/// MySQL 9.7, if it is here, for a test of this name.
+pub(crate) fn newest(test: &str) -> Vec<Product> {
+    let environment = |name: &str| std::env::var_os(name);
+    let found = sandbox::named_test_server(test, Product::MySql97, &places(), environment).unwrap();
+    found.into_iter().map(|found| found.product).collect()
+}
+
 /// A private server, for tests that kill it or need options.
 pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
     let installation = sandbox::find(&places(), product).unwrap();

@@ -8,8 +8,8 @@ use sandbox::{Family, Product};
 use serde_json::json;
 
 use super::support::{
-    Ended, Place, of_today, on_every_server, on_mariadb, on_products, on_products_at_once, products, remora,
-    skipped, start, tell,
+    Ended, Place, newest, of_today, on_every_server, on_mariadb, on_products, on_products_at_once, products,
+    remora, skipped, start, tell,
 };
 
 fn vars(folder: &Path, arguments: &[&str]) -> Ended {
@@ -386,8 +386,8 @@ fn a_program_judges_the_values_itself() {
     let installation = sandbox::find(&super::support::places(), "mariadb-10.11".parse().unwrap()).unwrap();
     let daemon = installation.daemon.display();
     write("mariadbd", &format!("#!/bin/sh\n{daemon} \"$@\" | sed 's/ Ver 10.11/ Ver 10.99/'\n"));
-    // What MySQL prints of itself, and how it judges with --validate-config.
-    let help = "mysqld  Ver 9.7.4 for Linux on x86_64 (MySQL)\nThe following groups are read: mysqld server\n\
+    // What a MySQL of which there is no sandbox prints of itself, and how it judges with --validate-config.
+    let help = "mysqld  Ver 9.9.4 for Linux on x86_64 (MySQL)\nThe following groups are read: mysqld server\n\
                 \x20 --validate-config Validate\n  --max-connections=# Number\n  --log-bin[=name] Name\n\
                 \x20 --sql-mode=name Mode\n  --innodb-buffer-pool-size=# Size\n  --back-log=# Queue\n\
                 Variables (--variable-name=value)\n---- ----\nvalidate-config FALSE\n";
@@ -409,7 +409,7 @@ fn a_program_judges_the_values_itself() {
     // A running MySQL shows names and values of its variables, and no more.
     write(
         "mysql.vars",
-        "remora variables 1\ntitle\tMySQL 9.7.4\nversion\tmysql-9.7.4\nhas\tvariables\n\nmax_connections\tvalue=151\t\
+        "remora variables 1\ntitle\tMySQL 9.9.4\nversion\tmysql-9.9.4\nhas\tvariables\n\nmax_connections\tvalue=151\t\
          variable\nhost_cache_size\tvalue=279\tvariable\nlog_bin\tvalue=ON\tvariable\n",
     );
     assert_eq!(judged("good.cnf", &["mysql.vars"], 3), (String::new(), json!(null), json!(null)));
@@ -418,6 +418,13 @@ fn a_program_judges_the_values_itself() {
     assert_eq!(judged("odd.cnf", &["mysql.vars"], 4), (odd, json!(null), json!(null)));
     let ended = vars(folder.path(), &["check", "good.cnf", "--for", "mysql.vars"]).exits(3);
     assert!(ended.out.contains("NOT judged") && ended.err.contains("binary:"), "{}{}", ended.out, ended.err);
+    // But one that is here judges for itself.
+    for product in newest("a_program_judges_the_values_itself") {
+        let server = format!("sandbox:{}", product.id());
+        let (_, starts, judge) = judged("bad.cnf", &[&server], 4);
+        assert_eq!((starts, judge), (json!(false), json!("server")));
+        assert_eq!(judged("good.cnf", &[&server], 0), (String::new(), json!(true), json!("server")));
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::table::text;
 use super::{Catalogue, Kind, Wanted, list};
 use crate::{Error, Flavour, Session, TableName};
 
-/// There is no such table in `information_schema`, no such column; this account may not read it.
-const ABSENT: [u16; 6] = [1109, 1146, 1054, 1142, 1143, 1227];
+/// There is no such table in `information_schema`, no such column or function; this account may not read it.
+const ABSENT: [u16; 7] = [1109, 1146, 1054, 1305, 1142, 1143, 1227];
 
 /// Libraries, which come before the functions that use them.
 pub(super) fn libraries(
