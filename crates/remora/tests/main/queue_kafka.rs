@@ -243,21 +243,21 @@ fn a_recreated_topic_is_read_from_its_beginning() {
     let (server, kafka) = (start(), Kafka::shared());
     does(&server, &["CREATE TABLE shop.in (v INT NOT NULL) ENGINE=QUEUE"]);
     let (here, there, brokers) = (url(&server), kafka.url(), kafka.server());
-    let receive = || ended(forward(&[&there, "anew", &here, "shop.in"]).args(["--once", "--consumer", "c"]));
-    kafka.make("anew", 1, &[]);
-    kafka.produce("anew", &[], "{\"v\":1}\n{\"v\":2}\n");
+    let receive = || ended(forward(&[&there, "renewed", &here, "shop.in"]).args(["--once", "--consumer", "c"]));
+    kafka.make("renewed", 1, &[]);
+    kafka.produce("renewed", &[], "{\"v\":1}\n{\"v\":2}\n");
     receive().exits(0).says(&["2 rows received"]);
-    kafka.tool("TopicCommand", &["--bootstrap-server", &brokers, "--delete", "--topic", "anew"], "");
-    until("it is gone", || kafka.sum("anew") == 0);
-    kafka.make("anew", 1, &[]);
-    kafka.produce("anew", &[], "{\"v\":3}\n{\"v\":4}\n");
+    kafka.tool("TopicCommand", &["--bootstrap-server", &brokers, "--delete", "--topic", "renewed"], "");
+    until("it is gone", || kafka.sum("renewed") == 0);
+    kafka.make("renewed", 1, &[]);
+    kafka.produce("renewed", &[], "{\"v\":3}\n{\"v\":4}\n");
     // What the cluster knows of the one before is of no use.
-    kafka.commit("c", "anew", "00000000000000000000000000000000");
+    kafka.commit("c", "renewed", "00000000000000000000000000000000");
     receive().exits(0).says(&["2 rows received"]);
     assert_eq!(count(&server, "shop.in"), 4);
     // What was deleted before it came is told.
-    kafka.produce("anew", &[], "{\"v\":5}\n{\"v\":6}\n");
-    let deleted = r#"{"version":1,"partitions":[{"topic":"anew","partition":0,"offset":3}]}"#;
+    kafka.produce("renewed", &[], "{\"v\":5}\n{\"v\":6}\n");
+    let deleted = r#"{"version":1,"partitions":[{"topic":"renewed","partition":0,"offset":3}]}"#;
     std::fs::write(kafka.folder.path().join("deleted"), deleted).unwrap();
     kafka.tool(
         "DeleteRecordsCommand",
@@ -266,8 +266,8 @@ fn a_recreated_topic_is_read_from_its_beginning() {
     );
     receive()
         .exits(1)
-        .says(&["partition 0 of the topic anew: messages 2 to 2 were deleted before they were received"]);
-    let group = ["--bootstrap-server", &brokers, "--group", "c", "--topic", "anew"];
+        .says(&["partition 0 of the topic renewed: messages 2 to 2 were deleted before they were received"]);
+    let group = ["--bootstrap-server", &brokers, "--group", "c", "--topic", "renewed"];
     let reset = [&group[..], &["--reset-offsets", "--to-earliest", "--execute"]].concat();
     kafka.tool("consumer.group.ConsumerGroupCommand", &reset, "");
     receive().exits(0).says(&["1 row received"]);
