@@ -243,7 +243,8 @@ fn a_recreated_topic_is_read_from_its_beginning() {
     let (server, kafka) = (start(), Kafka::shared());
     does(&server, &["CREATE TABLE shop.in (v INT NOT NULL) ENGINE=QUEUE"]);
     let (here, there, brokers) = (url(&server), kafka.url(), kafka.server());
-    let receive = || ended(forward(&[&there, "renewed", &here, "shop.in"]).args(["--once", "--consumer", "c"]));
+    let receive =
+        || ended(forward(&[&there, "renewed", &here, "shop.in"]).args(["--once", "--consumer", "c"]));
     kafka.make("renewed", 1, &[]);
     kafka.produce("renewed", &[], "{\"v\":1}\n{\"v\":2}\n");
     receive().exits(0).says(&["2 rows received"]);
