@@ -920,7 +920,7 @@ int rq_tx_statement(rq_session *session, int keep, int died, rq_error *error);
 uint64_t rq_tx_savepoint(rq_session *session);
 
 /*
- Undoes what came after a savepoint, which stays.
+ Undoes what arrived after a savepoint, which stays.
  */
 int rq_tx_roll_back_to(rq_session *session, uint64_t savepoint, rq_error *error);
 

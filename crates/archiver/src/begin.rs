@@ -75,7 +75,7 @@ pub(crate) fn begin<'a>(
     let (why, what) = match number(&end.0) < number(&tail.file) {
         true => (
             BeginReason::Fork,
-            format!("the server has begun its log anew: it has no {} any more", tail.file),
+            format!("the server has started its log again: it no longer has {}", tail.file),
         ),
         false => between(&tail, &oldest, before.as_ref()),
     };

@@ -31,10 +31,11 @@ const FIRST: u64 = 4;
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A server that says nothing for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// How long a silent connection is trusted. After RESET MASTER a server goes on to say that there is nothing,
-/// whatever it writes into its new files.
+/// How long a silent connection is trusted. After RESET MASTER a server continues to say that there is
+/// nothing, whatever it writes into its new files.
 const TRUST: Duration = Duration::from_secs(10);
-/// By how many seconds what came last may be older than the server's clock then. Who is behind does not wait.
+/// By how many seconds what arrived last may be older than the server's clock then. Who is behind does not
+/// wait.
 const HEELS_S: i64 = 1;
 /// How long to wait at most until looking whether to stop.
 const LOOK: Duration = Duration::from_millis(200);
@@ -150,7 +151,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         })
     }
 
-    /// Goes on until there is nothing more to do.
+    /// Continues until there is nothing more to do.
     pub(crate) fn all(mut self) -> Result<Left> {
         let mut from = FIRST;
         if let Some(tail) = &self.tail {
@@ -204,7 +205,7 @@ impl<'r, 'a> Follow<'r, 'a> {
             let event = Event::unchecked(bytes, FIRST, &format)?;
             if event.header.kind == Kind::FORMAT_DESCRIPTION {
                 let is_same = self.compare.as_mut().map_or(Ok(true), |compare| compare.has_head(bytes))?;
-                return Ok((!is_same).then(|| format!("the server began {} anew", self.first)));
+                return Ok((!is_same).then(|| format!("the server started {} again", self.first)));
             }
         }
         bail!("the server does not send the beginning of {}", self.first)
@@ -301,7 +302,7 @@ impl<'r, 'a> Follow<'r, 'a> {
         Ok(())
     }
 
-    /// Behind what is archived the server can't read its own file, as after it was killed amid an event.
+    /// Behind what is archived the server can't read its own file, as after it was killed during an event.
     fn explained(&self, error: Error) -> anyhow::Error {
         let is_file = error.code() == Some(NO_SUCH_PLACE) && !self.file.is_empty();
         let error = anyhow::Error::new(error);

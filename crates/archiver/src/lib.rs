@@ -47,7 +47,7 @@ const NOTE: Duration = Duration::from_secs(10);
 /// How often it is looked whether the key was replaced.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// What a server says if it has not what is asked for: it was told to begin its log anew.
+/// What a server says if it has not what is asked for: it was told to begin its log again.
 const NO_SUCH_PLACE: u16 = 1236;
 /// How long a run waits for the end of a lock in a store, which ends by itself when it is not renewed, and
 /// how often it tries.
@@ -72,7 +72,7 @@ pub struct Options<'a> {
     pub ack: bool,
     /// `server_id` to register with; must be unique.
     pub server_id: Option<u32>,
-    /// How often what is older is retained anew, if it is.
+    /// How often what is older is retained again, if it is.
     pub renew: Option<Duration>,
 }
 
@@ -98,7 +98,7 @@ struct Run<'a> {
     sealed: Option<&'a EncryptedStore>,
     /// When it was looked last whether the key was replaced.
     looked: Cell<Instant>,
-    /// How often what is older is retained anew, if it is.
+    /// How often what is older is retained again, if it is.
     renew: Option<Duration>,
     /// When that was done last.
     renewed: Cell<Option<Instant>>,
@@ -235,7 +235,7 @@ pub fn run(options: Options<'_>, stop: Arc<AtomicBool>, report: &dyn Progress) -
     while !run.stop.load(Ordering::Relaxed) {
         for damage in kept.damages() {
             report.warn(&format!(
-                "{damage}; the run goes on behind it, and 'remora verify' tells what is lost"
+                "{damage}; the run continues behind it, and 'remora verify' tells what is lost"
             ));
         }
         if std::mem::take(&mut must_look) {
@@ -390,7 +390,7 @@ fn can_acknowledge(session: &mut Session, report: &dyn Progress) -> Result<()> {
     let name = format!("rpl_semi_sync_{side}_timeout");
     let timeout = value(&name).unwrap_or_default();
     report.note(&format!(
-        "a COMMIT waits for us for {timeout} ms ({name}); after that the server goes on without, until we have caught up"
+        "a COMMIT waits for us for {timeout} ms ({name}); after that the server continues without us, until we have caught up"
     ));
     Ok(())
 }

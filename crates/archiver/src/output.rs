@@ -130,7 +130,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// Goes on behind a tail, once all that is archived was compared.
+    /// Continues behind a tail, once all that is archived was compared.
     pub(crate) fn resume(&self, writer: &mut Output<'a>, tail: &Tail) -> Result<()> {
         if let (Written::Files(timeline), To::Files(files, _)) = (self, &mut writer.to) {
             *files = timeline.resume(tail)?;

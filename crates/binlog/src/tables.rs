@@ -56,7 +56,7 @@ impl Tables {
         self.known.get(&id).map(|(bytes, _)| bytes.as_slice())
     }
 
-    /// A statement has ended: the next one assigns the numbers anew.
+    /// A statement has ended: the next one assigns the numbers again.
     pub fn end_statement(&mut self) {
         if self.known.len() > TABLES_MAX {
             self.known.clear();

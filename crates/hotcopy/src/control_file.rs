@@ -1,10 +1,10 @@
 //! Aria's control file, `aria_log_control`: the last checkpoint, and the number of the newest log file. A
 //! server that starts reads the log from the former to the latter, and takes no notice of files behind that.
 //!
-//! Behind a part that never changes, whose length is at byte 20: a checksum (4 bytes, CRC-32 of what
-//! follows), the checkpoint's LSN (3 bytes the number of its log file, 4 the place in it), the newest number
-//! (4 bytes), and what is of no concern here. All little endian (`storage/maria/ma_control_file.c` of the
-//! server).
+//! The first part never changes; its length is at byte 20. Behind it are a checksum (4 bytes, CRC-32 of what
+//! follows), the checkpoint's LSN (3 bytes for the number of its log file, 4 for the place in it) and the
+//! newest number (4 bytes). The rest is of no concern here. All numbers are little endian
+//! (`storage/maria/ma_control_file.c` of the server).
 
 use std::io;
 use std::ops::Range;

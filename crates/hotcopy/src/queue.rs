@@ -1,9 +1,9 @@
 //! Queues (`ENGINE=QUEUE`): rows are taken and ended at any time, also while nobody commits.
 //!
-//! A queue is a folder of files ([format](../../../../../docs/formats/queue.md)). Bytes are only added,
-//! at the end of the newest file. A file is removed when a newer `checkpoint` does not list it. So what the
-//! checkpoint lists, and all files behind that, are a queue as after a crash at some point in time: nothing
-//! is published then, because `INSERT` has to wait, and a row that is ended just after that is still there.
+//! A queue is a folder of files ([format](../../../../../docs/formats/queue.md)). Bytes are only added, at
+//! the end of the newest file. A file is removed when a newer `checkpoint` does not list it. So what the
+//! checkpoint lists, and all files behind that, are a queue as after a crash at some point in time. Nothing
+//! is published then, because `INSERT` has to wait. A row that is ended just after that is still there.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -54,7 +54,7 @@ impl Tablespaces {
         // First what another copy alone does not fix.
         if let Some(path) = log.deleted().iter().find_map(|space| self.by_number.get(space)?.first()) {
             return Err(io::Error::other(format!(
-                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what came after that; copy the server \
+                "{} was put in place by ALTER TABLE ... IMPORT TABLESPACE, and recovery would lose what was written after that; copy the server \
                  again after its next checkpoint (SET GLOBAL innodb_log_checkpoint_now=1, where it has that)",
                 places.real(path).display()
             )));

@@ -1,5 +1,5 @@
 //! Where a generation is in the log of another server, which has the same transactions in other files and at
-//! other offsets: that of a replica, for example, on which everybody goes on after a failover.
+//! other offsets: that of a replica, for example, on which everybody continues after a failover.
 //!
 //! MariaDB's numbers show the place. That it is the same history is shown by the newest transaction before
 //! it: both logs have the same statements and rows of it, made in the same second.

@@ -118,7 +118,7 @@ impl Replay {
         Ok((instance::start(&self.data, None, wanted)?, account))
     }
 
-    /// A server skips events with its own number without a word. So it gets one that is in none.
+    /// A server skips events with its own number silently. So it gets one that is in none.
     fn options(&self) -> Result<Vec<String>> {
         let own = (1..=u32::MAX).rev().find(|number| !self.servers.contains(number));
         let work = self.work.to_str().context("the folder's name is not UTF-8")?;

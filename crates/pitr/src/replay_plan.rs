@@ -390,7 +390,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Refuses a name that stands twice in the log: somebody has set `gtid_seq_no`, and nobody knows which
+    /// Refuses a name that occurs twice in the log: somebody has set `gtid_seq_no`, and nobody knows which
     /// one is meant.
     fn must_be_once(&mut self, whole: &Transaction) -> Result<()> {
         let named: &[Range] = match self.goal {
@@ -406,7 +406,7 @@ impl Scan<'_> {
         let here = format!("from {} to {}", place(whole.start.at), place(whole.end.at));
         let Some(before) = self.seen.insert(name.clone(), here.clone()) else { return Ok(()) };
         Err(usage(format!(
-            "{name} stands twice in the log: {before}, and {here}. '--until FILE:POSITION' says which one is meant: where it ends, to \
+            "{name} occurs twice in the log: {before}, and {here}. '--until FILE:POSITION' says which one is meant: where it ends, to \
              have it in, or where it begins"
         )))
     }

@@ -20,7 +20,7 @@ pub enum Change {
         replaces: bool,
         state: State,
     },
-    /// Alters one, and may give it a new name. Without a word of it, its state stays.
+    /// Alters one, and may give it a new name. Without a clause for it, its state stays.
     Alter {
         event: Key,
         renamed: Option<Key>,

@@ -130,7 +130,7 @@ fn own_prepared(replay: &mut LogReplay) -> Result<Vec<(u64, Vec<RowId>)>, Error>
 }
 
 /// Takes the rows that nobody is given because of their leases. One that a prepared transaction ends is taken
-/// already; its lease goes on if it comes back. Returns what is known of rows that are not gone.
+/// already; its lease continues if it comes back. Returns what is known of rows that are not gone.
 fn own_leased(replay: &mut LogReplay) -> Result<Vec<Lease>, Error> {
     let mut known = Vec::new();
     for (row, mut lease) in std::mem::take(&mut replay.leases) {

@@ -149,8 +149,8 @@ pub unsafe extern "C" fn rq_copy_end(hold: *mut RqCopy) {
     });
 }
 
-/// The folder of a queue. While it is being replaced by a copy, when it may be put aside, that is the folder
-/// in which the copy will be.
+/// The folder of a queue. While it is being replaced by a copy, when it may have been moved away, that is the
+/// folder in which the copy will be.
 pub(crate) fn folder_of(queue: &Arc<Queue>) -> PathBuf {
     let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
     let here = |of: &&PathBuf| changing.get(*of).is_some_and(|one| one.as_ptr() == Arc::as_ptr(queue));

@@ -5,9 +5,9 @@
 //! out of service until the server is restarted. THD, TABLE and everything else of the server stays in C++.
 //!
 //! # Safety
-//! Every function requires: handles come from the function that makes them and were not freed; other pointers
-//! are to what their type says, for the duration of the call; a handle is used by one thread at a time,
-//! except the interrupter, which any thread may use, and the queue, which all threads share.
+//! Every function requires the following. Handles come from the function that makes them and were not freed.
+//! Other pointers are to what their type says, for the duration of the call. One thread at a time uses a
+//! handle; but any thread may use the interrupter, and all threads share the queue.
 #![expect(unsafe_code, reason = "C++ calls these functions and passes pointers")]
 #![expect(clippy::missing_safety_doc, reason = "said once, for all functions")]
 

@@ -134,7 +134,7 @@ impl Transactions {
         number
     }
 
-    /// Undoes what came after a savepoint, which stays. Later ones go.
+    /// Undoes what arrived after a savepoint, which stays. Later ones go.
     pub(crate) fn undo_to_savepoint(&mut self, number: u64, session: &mut Session) -> Result<(), Fault> {
         self.savepoints.split_off(&(number + 1));
         let point = self.savepoints.remove(&number).ok_or(Error::UnknownTransaction)?;

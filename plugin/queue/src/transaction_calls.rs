@@ -134,7 +134,7 @@ pub unsafe extern "C" fn rq_tx_savepoint(session: *mut RqSession) -> u64 {
     number
 }
 
-/// Undoes what came after a savepoint, which stays.
+/// Undoes what arrived after a savepoint, which stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_tx_roll_back_to(
     session: *mut RqSession,

@@ -6,13 +6,13 @@ use std::time::Duration;
 const GATHER_MAX: Duration = Duration::from_millis(100);
 const GATHER_PART: u32 = 10;
 
-/// How long more may come before it is read, if what came must be durable in the time `sync`.
+/// How long more may come before it is read, if what arrived must be durable in the time `sync`.
 pub(crate) fn gather(sync: Duration) -> Duration {
     GATHER_MAX.min(sync / GATHER_PART)
 }
 
-/// How long what was read waits until it is synced, so that it is durable in time: what came while the last
-/// sync went on, or was left to gather, has waited already, and this sync takes time too, perhaps longer.
+/// How long what was read waits until it is synced, so that it is durable in time. What arrived during the
+/// last sync, or was left to gather, has waited already. This sync takes time too, perhaps longer.
 pub(crate) fn patience(sync: Duration, took: Duration, gather: Duration) -> Duration {
     sync.saturating_sub((took * 2 + gather).clamp(sync / 4, sync / 2))
 }

@@ -120,7 +120,7 @@ pub(super) fn has_description(disk: &dyn Disk, archive: &Path, number: u32) -> i
     }
     let text = format!(
         "{}: this archive has the format from before the first release, which is no longer read; \
-         move it away, and archive anew",
+         move it away, and archive again",
         folder.display()
     );
     Err(io::Error::new(io::ErrorKind::InvalidData, text))

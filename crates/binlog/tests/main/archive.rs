@@ -34,7 +34,7 @@ fn info() -> TimelineInfo {
     TimelineInfo::new(BeginReason::First, 1_700_000_000, 7, "10.11".to_owned(), FILES[0].to_owned())
 }
 
-/// Archives three files as somebody does who was killed at any time and begins anew. Returns how many bytes
+/// Archives three files as somebody does who was killed at any time and begins again. Returns how many bytes
 /// of each file were durable when it failed.
 fn archive(disk: &FaultDisk, places: &[usize]) -> ([usize; 3], Result<(), Error>) {
     let mut durable = [0; 3];
@@ -74,7 +74,7 @@ fn write(disk: &FaultDisk, places: &[usize], durable: &mut [usize; 3]) -> Result
         }
         writer.sync()?;
         durable[number] = LOG.len();
-        // Readers see that more may come. A run that goes on with a whole file leaves it so.
+        // Readers see that more may come. A run that continues with a whole file leaves it so.
         assert!(tail.is_some() || bytes(disk, timeline.folder(), file).unwrap()[21] & 1 == 1);
     }
     writer.close()?;
@@ -130,7 +130,7 @@ fn timeline(disk: &FaultDisk) -> Timeline<'_> {
     Archive::open(disk, Path::new(FOLDER)).unwrap().unwrap().newest().unwrap().unwrap()
 }
 
-/// Whoever wrote it was killed before it was synced: who goes on with it acknowledges it.
+/// Whoever wrote it was killed before it was synced: who continues with it acknowledges it.
 #[test]
 fn what_a_killed_run_has_written_is_durable_once_another_one_goes_on() {
     let mut lost = 0;

@@ -105,7 +105,7 @@ fn what_is_before_and_behind_is_the_nearest_that_is_known() {
     let next = Arrivals::new(all, Some(&first));
     assert_eq!(next.span((4, 100)), (Some(30), Some(40)));
     assert_eq!(next.span((100, 120)), (Some(30), Some(41)));
-    // Within what came together.
+    // Within what arrived together.
     assert_eq!(next.span((120, 150)), (Some(30), Some(41)));
     assert_eq!(next.span((149, 151)), (Some(30), Some(60)));
     assert_eq!(next.span((150, 900)), (Some(41), Some(60)));

@@ -12,7 +12,7 @@ use crate::support::CASES;
 
 /// A log without checksums, and the length of its first event.
 const LOG: &[u8] = CASES[1].log;
-/// Where positions begin anew.
+/// Where positions begin again.
 const AROUND: u64 = 1 << 32;
 /// A kind that nobody knows, which may be skipped.
 const FILLER: u8 = 200;

@@ -11,7 +11,7 @@ use disk::faults::{FaultDisk, Unsynced};
 
 const FOLDER: &str = "/repo/db/log";
 
-/// Three timelines: a history, another one of a server that began anew, and a third with names of its own.
+/// Three timelines: a history, another one of a server that began again, and a third with names of its own.
 const TIMELINES: [&[&str]; 3] = [
     &["bin.000001", "bin.000002", "bin.000003", "bin.000004"],
     &["bin.000001", "bin.000002"],
@@ -138,7 +138,7 @@ fn an_archiver_at_work_goes_on() {
     writer.begin("bin.000001").unwrap();
     writer.begin("bin.000002").unwrap();
     assert_eq!(run(&disk, &["bin.000002"]).unwrap().unwrap().files, 1);
-    // It writes its list anew, and knows nothing of what was removed.
+    // It writes its list again, and knows nothing of what was removed.
     writer.begin("bin.000003").unwrap();
     writer.close().unwrap();
     assert_eq!(files(&disk, timeline.folder()).unwrap(), ["bin.000002", "bin.000003"]);

@@ -90,7 +90,7 @@ fn a_segment_of_another_history_does_not_fit_between_its_neighbours() {
     assert!(found.damages.iter().any(|it| it.what.contains("does not follow")), "{found:?}");
 }
 
-/// Whoever goes on behind damage closes the hole, if the server has the bytes still.
+/// Whoever continues behind damage closes the hole, if the server has the bytes still.
 #[test]
 fn damage_at_the_end_is_fetched_again_and_a_number_is_not_used_twice() {
     let (full, put) = keys();

@@ -158,7 +158,7 @@ fn what_is_compacted_goes_once_the_larger_segment_was_read() {
         assert!(remove_superseded(&*store(&disk, key).unwrap()).unwrap().bytes > 0);
         assert_eq!(are_there(&disk, &compacted), 0);
         assert!(proven(&disk, key).damages.is_empty());
-        // The archiver does the same when it goes on.
+        // The archiver does the same when it continues.
         let (disk, compacted) = crowded(key);
         keeper(&disk, key).remove_superseded().unwrap();
         assert_eq!(are_there(&disk, &compacted), 0);
@@ -201,7 +201,7 @@ fn numbers_that_no_archive_reaches_are_none() {
     let next = segment::numbers(newest.file_name().unwrap().to_str().unwrap()).unwrap().1 + 1;
     let own: Vec<_> = stored(&disk).into_iter().map(|(path, _)| path).collect();
     let strange = ["18446744073709551615.log", "0000000001-18446744073709551615.log", "9007199254740993.log"];
-    // The highest of all is one, and nobody goes on behind it.
+    // The highest of all is one, and nobody continues behind it.
     for name in strange.iter().chain(&["9007199254740992.log"]) {
         disk.put(&at(name), b"nothing");
     }

@@ -160,7 +160,7 @@ fn lease(
 }
 
 impl FoundRows<'_> {
-    /// Leases them, or has the session own them if numbers must be set aside before.
+    /// Leases them, or has the session own them if numbers must be reserved before.
     fn lease(mut self, owner: OwnerId, terms: LeaseTerms) -> Result<LeaseAttempt, Error> {
         if self.state.leases.want(self.rows.len() as u64) {
             return self.own(owner).map(LeaseAttempt::Owned);

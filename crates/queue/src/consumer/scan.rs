@@ -87,7 +87,7 @@ fn scan_filtered(
         match look(state, (filter, reader), order_key.id) {
             Ok(true) => rows.push(order_key.id),
             Ok(false) => {}
-            // The rows that were found are returned first; the next taker gets the error.
+            // The rows that were found are returned first; the next consumer gets the error.
             Err(_) if !rows.is_empty() => break,
             Err(error) => {
                 state.readers.conditions(reader).progress(filter).next = order_key;

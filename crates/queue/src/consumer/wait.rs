@@ -113,7 +113,7 @@ impl Session {
             unregister(targets, &tickets);
             match (notification, last) {
                 (Some(Notification::Interrupted), Some(Notification::Rows(given))) => {
-                    // The client is gone, and nobody can take what came at the last moment.
+                    // The client is gone, and nobody can take what arrived at the last moment.
                     let note = |counters: &mut Counters, count| counters.restored_by_abort += count;
                     owned_rows(given, targets).give_back(self.owner, note)?;
                     return outcome_of(targets, Some(Notification::Interrupted));

@@ -336,7 +336,7 @@ struct CopiedLeases {
     failures: Vec<(RowId, FailureInfo)>,
 }
 
-/// A lease as it goes on under another policy, in files with these feature flags; nothing when they can't
+/// A lease as it continues under another policy, in files with these feature flags; nothing when they can't
 /// have it.
 fn lease_under(lease: Lease, policy: &RetryPolicy, features: u64) -> Option<Lease> {
     let phase = match lease.phase {

@@ -26,7 +26,7 @@ const VERSION: u16 = 1;
 /// Where the checksum of the segment's header is.
 const HEADER_SUM: std::ops::Range<usize> = 12..16;
 
-/// One life of a queue: it begins anew when the queue is created and each time it is emptied.
+/// One life of a queue: it begins again when the queue is created and each time it is emptied.
 pub(crate) type Incarnation = [u8; 16];
 
 /// A segment file's name within its queue.

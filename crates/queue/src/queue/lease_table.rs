@@ -97,9 +97,9 @@ pub(crate) enum LeaseStatus {
     ExpiredDelayed(u64),
     /// It has no tries left.
     Dead,
-    /// It is being acknowledged. If that is undone, its lease goes on until then.
+    /// It is being acknowledged. If that is undone, its lease continues until then.
     EndKind(u64),
-    /// It is being acknowledged after its lease expired. If that is undone, the delay goes on until then.
+    /// It is being acknowledged after its lease expired. If that is undone, the delay continues until then.
     EndingExpired(u64),
 }
 
@@ -205,7 +205,7 @@ impl LeaseTable {
         }
     }
 
-    /// Makes room for numbers: the next checkpoint sets them aside. False when there is room already.
+    /// Makes room for numbers: the next checkpoint reserves them. False when there is room already.
     pub(crate) fn want(&mut self, count: u64) -> bool {
         if self.ceiling.saturating_sub(self.next.max(1)) >= count {
             return false;
@@ -214,7 +214,7 @@ impl LeaseTable {
         true
     }
 
-    /// Notes that a checkpoint has set them aside.
+    /// Notes that a checkpoint has reserved them.
     pub(crate) fn allow(&mut self) {
         self.ceiling = self.wanted;
         self.next = self.next.max(1);

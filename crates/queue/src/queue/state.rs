@@ -22,7 +22,7 @@ use crate::recovery::RecoveredState;
 use crate::store::log::Log;
 use crate::{Counters, Error, Filter};
 
-/// How moving rows without tries left goes on.
+/// How moving rows without tries left continues.
 #[derive(Debug, Default)]
 pub(crate) struct DeadLetterState {
     /// Somebody is at it.
@@ -149,7 +149,7 @@ impl State {
         }
     }
 
-    /// Whether a taker wants a row with these bytes.
+    /// Whether a consumer wants a row with these bytes.
     pub(crate) fn is_wanted(&self, filter: &dyn Filter, id: RowId, row: &[u8]) -> bool {
         if !filter.asks_tries() {
             return filter.matches(row);

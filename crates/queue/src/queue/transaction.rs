@@ -139,7 +139,7 @@ impl Queue {
                 return Ok(());
             }
             // Somebody else decides, or adds a row with the same key. When that can't be written, this call
-            // goes on.
+            // continues.
             self.commit(state).ok();
         }
     }

@@ -60,7 +60,7 @@ impl Notifier {
     }
 
     /// Tells the session, if it still waits in this round; returns whether it did. The caller, under the
-    /// queue's lock, sees to what must be true before the session goes on.
+    /// queue's lock, sees to what must be true before the session continues.
     pub(crate) fn notify(&self, round: Option<u64>, notification: Notification) -> bool {
         let mut inside = lock(&self.inside);
         if !inside.waiting || round.is_some_and(|round| round != inside.round) {
@@ -73,7 +73,7 @@ impl Notifier {
     }
 
     /// Waits for news until the deadline, or until `pause` is over; `None` when there were none and the wait
-    /// goes on.
+    /// continues.
     pub(crate) fn wait_for_notification(&self, until: Option<Instant>) -> Option<Notification> {
         let mut inside = lock(&self.inside);
         loop {

@@ -1,4 +1,4 @@
-//! Rows that nobody gives back: a lease is over, a try was the last one, a time has come.
+//! Rows that nobody returns: a lease is over, a try was the last one, a time has come.
 
 use std::path::Path;
 use std::sync::Arc;

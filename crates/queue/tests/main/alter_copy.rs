@@ -153,7 +153,7 @@ fn a_copy_is_completed_when_too_many_files_are_open() {
     });
 }
 
-/// A failed copy can't replace the queue: the original goes on as if there had been no copy.
+/// A failed copy can't replace the queue: the original continues as if there had been no copy.
 #[test]
 fn a_copy_out_of_service_takes_no_place_and_no_end() {
     let other = Path::new("/db/other");

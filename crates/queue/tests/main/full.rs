@@ -1,4 +1,4 @@
-//! A full disk, and files that can't be opened: the caller is told, nothing is lost, and the queue goes on
+//! A full disk, and files that can't be opened: the caller is told, nothing is lost, and the queue continues
 //! when there is room again.
 
 use std::cell::Cell;

@@ -123,7 +123,7 @@ fn extend_after_expiry() {
     assert_eq!(queue.extend(&tokens[..1], 10 * SECOND).unwrap(), 1);
     pass_ms(9000);
     queue.end_due().unwrap();
-    assert_eq!(counts(&queue), (1, 1, 0), "the one that was extended goes on");
+    assert_eq!(counts(&queue), (1, 1, 0), "the one that was extended continues");
     pass_ms(1000);
     queue.end_due().unwrap();
     assert_eq!(counts(&queue), (2, 0, 0));

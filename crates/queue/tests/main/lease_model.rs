@@ -146,7 +146,7 @@ impl Run {
         (target, class)
     }
 
-    /// The rows that a taker of this class gets.
+    /// The rows that a consumer of this class gets.
     fn first(&mut self, class: &str, count: usize) -> Vec<u64> {
         self.end_due();
         let waiting =

@@ -23,7 +23,7 @@ fn an_end_within_a_transaction_is_decided_by_it() {
     assert_eq!(one.ack_within(&mut transaction, &leased[..1]).unwrap(), 0);
     assert_eq!(counts(&queue), (1, 2, 0));
     transaction.rollback().unwrap();
-    assert_eq!(waiting(&queue), ["c"], "the lease goes on");
+    assert_eq!(waiting(&queue), ["c"], "the lease continues");
     assert_eq!(queue.nack(&leased[..1], None, "").unwrap(), 1);
     assert_eq!(waiting(&queue), ["a", "c"]);
     let mut transaction = one.begin(&queue).unwrap();
@@ -55,7 +55,7 @@ enum Undone {
     Abandoned,
 }
 
-/// Whatever becomes of a transaction that is not committed: the lease that it was to end goes on, its token
+/// Whatever becomes of a transaction that is not committed: the lease that it was to end continues, its token
 /// is good, and no try is counted. Only the end of the connection is a failed try. Leases that were over stay
 /// so.
 #[test]

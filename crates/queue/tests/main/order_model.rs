@@ -376,7 +376,7 @@ fn random_operations_do_what_the_model_does() {
     }
 }
 
-/// The canary: a queue in which time stands still.
+/// The canary: a queue in which time is frozen.
 #[test]
 #[should_panic(expected = "left == right")]
 fn the_model_rejects_a_row_that_does_not_come_when_it_is_due() {

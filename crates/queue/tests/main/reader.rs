@@ -158,7 +158,7 @@ fn a_deleted_row_is_gone_for_all_but_not_while_one_has_it() {
     assert_eq!(lag(&opened.queue), [(0, 0, 3), (0, 0, 3)]);
     put(&opened.queue, "3");
     assert_eq!(read(&mut one, &opened.queue, "b", 9), ["3"]);
-    // TRUNCATE: rows begin anew, for all, also for one that has a row.
+    // TRUNCATE: rows begin again, for all, also for one that has a row.
     opened.queue.truncate().unwrap();
     put(&opened.queue, "4");
     one.end().unwrap();

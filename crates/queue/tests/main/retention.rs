@@ -21,7 +21,7 @@ fn waiting(queue: &Arc<Queue>) -> Vec<String> {
     rows(&session(99), queue)
 }
 
-/// Goes on by a tenth of a second with each look.
+/// Continues by a tenth of a second with each look.
 fn running_ms() -> u64 {
     static NOW: AtomicU64 = AtomicU64::new(1_700_000_000_000);
     NOW.fetch_add(100, Ordering::Relaxed)

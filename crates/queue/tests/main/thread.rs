@@ -1,4 +1,4 @@
-//! Publishers and takers in their own threads, while the background threads tidy up behind them.
+//! Publishers and consumers in their own threads, while the background threads tidy up behind them.
 
 use std::collections::BTreeSet;
 use std::path::Path;

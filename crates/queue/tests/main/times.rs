@@ -53,12 +53,12 @@ fn rows_count_when_they_are_given_and_when_they_are_ended() {
         opened.queue.end_due().unwrap();
         are(&opened.queue, &[2, 1, 4, 4, 4], &[3, 3]);
 
-        // Numbers begin anew.
+        // Numbers begin again.
         opened.queue.truncate().unwrap();
         opened.queue.publish(&[b"one", b"two", b"three"], None).unwrap();
         taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
         are(&opened.queue, &[2, 1, 4, 4, 4, 0], &[3, 3]);
-        // What came before the queue was opened is not known.
+        // What arrived before the queue was opened is not known.
         drop(taker);
         opened = opened.reopened();
         pass_ms(5);
@@ -97,7 +97,7 @@ fn a_row_that_came_later_waits_since_then() {
     pass_ms(50);
     taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();
     are(&opened.queue, &[1, 2], &[]);
-    // It comes back at once, and goes on to wait.
+    // It comes back at once, and continues to wait.
     taker.abort().unwrap();
     pass_ms(5);
     taker.wait(&[all(&opened.queue)], &mut poll(1)).unwrap();

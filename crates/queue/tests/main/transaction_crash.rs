@@ -41,7 +41,7 @@ struct Script {
     taker: Session,
     prepared: BTreeMap<u64, PreparedTransaction>,
     states: Vec<OwnedState>,
-    /// The first state that a crash may leave: what came before is known to be durable.
+    /// The first state that a crash may leave: what arrived before is known to be durable.
     durable: usize,
     next: u64,
     always: bool,

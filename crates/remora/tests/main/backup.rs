@@ -118,7 +118,7 @@ fn a_name_belongs_to_one_source() {
     backup("file:b/disk.img", &[]).exits(1).says(&["has backups of another source", &shown, "--adopt"]);
     // The same one, written in another way.
     backup(&format!("file:{}", place.path("a/disk.img").display()), &[]).exits(0).says(&["disk.img@2"]);
-    // One that has taken its place: said once, it goes on.
+    // One that has taken its place: said once, it continues.
     backup("file:b/disk.img", &["--adopt"]).exits(0).says(&["disk.img@3"]);
     backup("file:b/disk.img", &[]).exits(0).says(&["disk.img@4"]);
     backup("file:a/disk.img", &[]).exits(1);

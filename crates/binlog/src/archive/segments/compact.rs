@@ -17,7 +17,7 @@ const FULL_BYTES: u64 = 32 << 20;
 /// Nor are segments compacted whose headers have this many bytes together: headers have a limit, and reading
 /// one byte of a segment requires all of its header.
 const HEADERS_BYTES: u64 = 8 << 20;
-/// Errors that only prevent compaction: the archiver goes on.
+/// Errors that only prevent compaction: the archiver continues.
 const TOLERATED: [io::ErrorKind; 3] =
     [io::ErrorKind::InvalidData, io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
 

@@ -1,4 +1,4 @@
-//! Tables of Aria in copies of a running server: a long statement on one goes on while nobody commits.
+//! Tables of Aria in copies of a running server: a long statement on one continues while nobody commits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn a_log_of_aria_without_a_checkpoint_is_copied() {
     assert_eq!(rows.as_deref(), Some("1"));
 }
 
-/// The copy stands still when it opens Aria's control file, or a table. Meanwhile the server makes
+/// The copy is frozen when it opens Aria's control file, or a table. Meanwhile the server makes
 /// checkpoints, and the tables and the log grow.
 #[test]
 fn files_of_aria_may_grow_while_they_are_read() {

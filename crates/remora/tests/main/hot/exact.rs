@@ -113,7 +113,7 @@ fn incremental_equals_full() {
 }
 
 /// The server writes over the redo log again and again before it is read for the first time: with a newer
-/// checkpoint the copy begins anew, ten times at most.
+/// checkpoint the copy begins again, ten times at most.
 #[test]
 fn a_log_that_was_written_over_before_it_was_read_is_begun_anew() {
     let scene = Scene::new(mariadbs()[0], &["--innodb-log-file-size=4M"]);

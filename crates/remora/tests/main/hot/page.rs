@@ -24,7 +24,7 @@ pub(super) fn fresh(product: Product, data: &Path) {
     copy(server.data(), data);
 }
 
-/// A server with InnoDB's files made anew, with pages of this size.
+/// A server whose InnoDB files were made with pages of this size.
 fn of_page_size(product: Product, page_size: &str, folder: &Path) -> Sandbox {
     let mut first = server(product, &[], &[], None);
     let mut session = connect(first.socket());
@@ -258,16 +258,16 @@ fn lsn_alarm_tells_a_page_that_goes_back() {
 fn a_run_whose_disk_is_full_holds_nobody_and_leaves_the_rest() {
     let scene = Scene::new(Product::MariaDb1011, &[]);
     scene.fill(20_000);
-    // What is put aside while nobody commits is larger than what is stored of the pages.
+    // What is staged while nobody commits is larger than what is stored of the pages.
     let mut session = connect(scene.server.socket());
-    session.execute("CREATE TABLE app.aside (pad LONGTEXT) ENGINE=Aria").unwrap();
+    session.execute("CREATE TABLE app.staged (pad LONGTEXT) ENGINE=Aria").unwrap();
     for seed in 0..24 {
         let noise =
             format!("SELECT GROUP_CONCAT(SHA2(seq + {seed}000000, 512) SEPARATOR '') FROM seq_1_to_8000");
         session
             .execute("SET SESSION group_concat_max_len = 10000000, SESSION tmp_table_size = 100000000")
             .unwrap();
-        session.execute(&format!("INSERT INTO app.aside {}", noise.replace("seq_1", "app.seq_1"))).unwrap();
+        session.execute(&format!("INSERT INTO app.staged {}", noise.replace("seq_1", "app.seq_1"))).unwrap();
     }
     let small = scene.folder.path().join("repo");
     std::fs::create_dir(&small).unwrap();
