@@ -127,11 +127,16 @@ fn threads(process: u32) -> io::Result<Vec<Thread>> {
     let folder = PathBuf::from(format!("/proc/{process}/task"));
     let mut threads = Vec::new();
     for number in RealDisk.list(&folder)? {
-        let mut text = String::new();
-        let read = RealDisk
-            .open(&folder.join(&number).join("status"))
-            .and_then(|mut file| file.read_to_string(&mut text));
-        match read {
+        let read = |name: &str| {
+            let mut text = String::new();
+            let mut file = RealDisk.open(&folder.join(&number).join(name))?;
+            file.read_to_string(&mut text).map(|_| text)
+        };
+        // A thread is marked as stopped before it leaves the processor for good, and counts that switch
+        // later. The kernel waits for it here, if we may look (`task_current_syscall` in its
+        // `lib/syscall.c`).
+        let is_off = !read("syscall").is_ok_and(|call| call.starts_with("running"));
+        let text = match read("status") {
             // It has ended meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => continue,
@@ -146,7 +151,10 @@ fn threads(process: u32) -> io::Result<Vec<Thread>> {
         }
         threads.push(Thread {
             number: number.to_string_lossy().into_owned(),
-            stopped: field("State").starts_with(['T', 't', 'Z', 'X']),
+            stopped: match field("State").chars().next() {
+                Some('T' | 't') => is_off,
+                state => matches!(state, Some('Z' | 'X')),
+            },
             switches: ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(field).to_vec(),
         });
     }
