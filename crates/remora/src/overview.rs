@@ -6,19 +6,19 @@ use clap::Command;
 pub(crate) const TASKS: &str = "\
 remora moves data into and out of MariaDB and MySQL, keeps it safe, and shows what a server does.
 
-  remora import hits.csv.gz --into web.hits --create      load a file into a table
-  remora dump -o monday                                   dump a server, in parallel
-  remora backup mysql: --to /backup                       back up a running server
+  remora import hits.csv.gz --into web.hits --create        load a file into a table
+  remora dump -o monday                                     dump a server, in parallel
+  remora backup mysql: --to /backup                         back up a running server
   remora restore /backup/db1 --to /srv/mysql --until -10m   recover it to a point in time
-  remora stat --live                                      show what a server does
-  remora sandbox start                                    start a private server to try things on
+  remora stat --live                                        show what a server does
+  remora sandbox start                                      start a private server to try things on
 
 remora --help lists all commands, and remora COMMAND --help explains one, with examples.
 ";
 
 /// The commands in groups, each in the order in which people meet them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Move data", &["import", "dump", "load", "diff", "extract", "pack", "unpack", "undo"]),
+    ("Move data", &["import", "dump", "load", "diff", "extract", "pack", "unpack"]),
     (
         "Keep it safe",
         &[
@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Binary log", &["binlog", "log", "reverse"]),
-    ("Watch and change servers", &["stat", "routines", "vars", "poke", "uncache"]),
+    ("Watch and change servers", &["stat", "routines", "vars", "poke", "undo", "uncache"]),
     ("Queues, URLs, sandboxes", &["queue", "url", "sandbox", "help"]),
 ];
 
@@ -41,7 +41,7 @@ const NAME: usize = 10;
 pub(crate) fn with_groups(command: Command) -> Command {
     let list: String = GROUPS.iter().map(|(title, names)| group(&command, title, names)).collect();
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{{options}}{{after-help}}"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
     ))
 }
 
