@@ -68,7 +68,7 @@ fn a_file_with_another_creation_time_begins_a_timeline() {
         bytes[end - 4..end].copy_from_slice(&sum.to_le_bytes());
         bytes[21] = in_use;
         std::fs::write(&path, &bytes).unwrap();
-        play.once().exits(12).says(&["the server began binlog.000001"]);
+        play.once().exits(12).says(&["the server started binlog.000001 again"]);
         play.is_archived(2);
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
