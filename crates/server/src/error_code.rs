@@ -25,8 +25,8 @@ const PASSING: [(u16, &str); 18] = [
 
 /// ER_LOCK_WAIT_TIMEOUT.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
-/// ER_LOCK_DEADLOCK.
-const DEADLOCK: u16 = 1213;
+/// ER_LOCK_DEADLOCK: two sessions wait for each other, and this one has given way.
+pub const DEADLOCK: u16 = 1213;
 /// ER_OPTION_PREVENTS_STATEMENT: `--read-only` above all, but also `--secure-file-priv` and others.
 const OPTION_PREVENTS: u16 = 1290;
 /// ER_READ_ONLY_MODE.

@@ -6,10 +6,10 @@ use server::catalogue::{Kind, Object, Wanted, database};
 use server::{Flavour, SchemaPrivileges, Session, Version, quote_name};
 
 use super::account::is_role;
-use super::{Ledger, LoadRequest};
+use super::{Ledger, LoadRequest, conditional};
 use crate::context::Context;
 use crate::definer::definer_of;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, TableEntry};
 use crate::{Error, Format};
 
 /// Removes what is not selected from the manifest.
@@ -284,12 +284,8 @@ fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Er
 
 /// Columns with a spatial reference system that the server does not have. These are not dumped.
 fn reference_systems(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Error> {
-    const MARK: &str = "/*!80003 SRID ";
-    let used = manifest.tables.iter().flat_map(|entry| {
-        let numbers = entry.table.definition.split(MARK).skip(1);
-        numbers
-            .filter_map(move |rest| Some((rest.split_once(' ')?.0.parse::<u32>().ok()?, &entry.table.name)))
-    });
+    let numbers = |entry: &TableEntry| conditional::reference_systems(&entry.table.definition).into_iter();
+    let used = manifest.tables.iter().flat_map(|entry| numbers(entry).map(|id| (id, &entry.table.name)));
     let used: Vec<_> = used.collect();
     if used.is_empty() || session.about.flavour != Flavour::MySql {
         return Ok(Vec::new());

@@ -18,6 +18,9 @@ const SKIPPED: RangeInclusive<u32> = 50_700..=99_999;
 /// Every server reads this one.
 const TABLESPACE: &str = " /*!50100 TABLESPACE ";
 
+/// Before the number of a column's spatial reference system.
+const SRID: &str = "SRID ";
+
 /// Rewrites definitions for the target, and adds what was changed and left out to the summary.
 pub(super) fn apply(session: &mut Session, manifest: &mut Manifest, summary: &mut LoadSummary) {
     let spaces = tablespaces(session, manifest);
@@ -57,11 +60,22 @@ fn tablespaces(session: &mut Session, manifest: &Manifest) -> Option<BTreeSet<St
     Some(names.into_iter().flatten().flatten().collect())
 }
 
-/// Where a table's options name its tablespace, and which it is.
+/// The numbers of the spatial reference systems of a table's columns.
+pub(super) fn reference_systems(definition: &str) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for mut rest in definition.lines() {
+        while let Some((range, what)) = conditional(rest) {
+            numbers.extend(what.strip_prefix(SRID).and_then(|number| number.parse::<u32>().ok()));
+            rest = &rest[range.end..];
+        }
+    }
+    numbers
+}
+
+/// Where a table's options name its tablespace, and which it is: it is the first of them.
 fn tablespace(definition: &str) -> Option<(Range<usize>, String)> {
-    let options = definition.rfind("\n)")?;
-    let from = options + definition[options..].find(TABLESPACE)?;
-    let rest = &definition[from + TABLESPACE.len()..];
+    let from = definition.rfind("\n)")? + "\n)".len();
+    let rest = definition[from..].strip_prefix(TABLESPACE)?;
     let name = quoted(rest)?;
     let end = definition.len() - rest.len() + rest.find("*/")? + 2;
     Some((from..end, name.trim_matches('`').to_owned()))
@@ -137,7 +151,7 @@ fn conditional(line: &str) -> Option<(Range<usize>, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{for_mariadb, tablespace};
+    use super::{for_mariadb, reference_systems, tablespace};
 
     #[test]
     fn what_mariadb_would_skip_is_rewritten_or_named() {
@@ -164,5 +178,15 @@ mod tests {
         let (range, name) = tablespace(table).unwrap();
         assert_eq!((&table[range], name.as_str()), (" /*!50100 TABLESPACE `ts1` */", "ts1"));
         assert_eq!(tablespace("CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB"), None);
+        let comment =
+            "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB COMMENT=' /*!50100 TABLESPACE `ts1` */'";
+        assert_eq!(tablespace(comment), None);
+    }
+
+    #[test]
+    fn reference_systems_are_not_looked_for_in_comments() {
+        let table = "CREATE TABLE `t` (\n  `a` point /*!80003 SRID 4326 */ COMMENT '/*!80003 SRID 7 */',\n  \
+                     `b` point /*!80003 SRID 0 */ /*!80023 INVISIBLE */\n) ENGINE=InnoDB";
+        assert_eq!(reference_systems(table), [4326, 0]);
     }
 }

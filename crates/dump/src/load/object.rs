@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use server::catalogue::{Kind, Object, Settings};
 use server::definition::{counter, plain_indexes};
-use server::{Session, TableName, quote_name};
+use server::{Session, TableName, error_code, quote_name};
 
 use super::ledger::{PROGRAMS, mark};
 use super::rows::{AGAIN, TRIES};
@@ -18,9 +18,6 @@ const DEFER_FROM_BYTES: u64 = 4 << 20;
 
 /// The SQL mode under which tables are created.
 const SQL_MODE: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
-
-/// Two sessions wait for each other, and this one has given way.
-const DEADLOCK: u16 = 1213;
 
 /// Something that a view needs is missing: database, table, function, or part of it.
 const LACKS: [u16; 4] = [1049, 1146, 1305, 1356];
@@ -176,7 +173,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// foreign keys too, so sessions that make tables of one family may deadlock; then nothing was changed. Those
 /// that gave way no longer meet each other, so each succeeds in the end.
 fn retried(session: &mut Session, sql: &str) -> Result<(), server::Error> {
-    let is_deadlock = |error: &server::Error| error.code() == Some(DEADLOCK);
+    let is_deadlock = |error: &server::Error| error.code() == Some(error_code::DEADLOCK);
     match session.execute(sql) {
         Err(error) if is_deadlock(&error) => {}
         done => return done.map(drop),

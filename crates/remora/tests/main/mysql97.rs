@@ -5,20 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use sandbox::{Installation, Product, Sandbox};
+use sandbox::{Product, Sandbox};
 use tempfile::TempDir;
 
-use crate::support::{Ended, connect, places, remora, start};
+use crate::support::{Ended, connect, mysql97, places, remora, start};
 use crate::verify_boot::volume;
 
 /// What the server needs to be small and quick.
 const SMALL: [&str; 3] =
     ["--performance-schema=off", "--innodb-flush-log-at-trx-commit=0", "--max-connections=20"];
-
-/// The server; `None`, which the run names, if it is not here.
-fn mysql(test: &str) -> Option<Installation> {
-    sandbox::named_test_server(test, Product::MySql97, &places(), |name| std::env::var_os(name)).unwrap()
-}
 
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap()
@@ -83,7 +78,7 @@ fn a_sandbox_keeps_the_program_that_it_was_started_with() {
 
 #[test]
 fn a_backup_is_booted_and_its_tables_are_restored() {
-    let Some(installation) = mysql("a_backup_is_booted_and_its_tables_are_restored") else { return };
+    let Some(installation) = mysql97("a_backup_is_booted_and_its_tables_are_restored") else { return };
     let folder = folder();
     let mut server = filled(
         Product::MySql97,
@@ -110,7 +105,7 @@ fn a_backup_is_booted_and_its_tables_are_restored() {
 /// The server says a tree if it is asked how it reads, and sizes of yesterday.
 #[test]
 fn a_table_is_dumped_in_chunks() {
-    let Some(_) = mysql("a_table_is_dumped_in_chunks") else { return };
+    let Some(_) = mysql97("a_table_is_dumped_in_chunks") else { return };
     let folder = folder();
     let double = "INSERT INTO app.t (a) SELECT a FROM app.t";
     let mut statements = vec![
@@ -131,7 +126,7 @@ fn a_table_is_dumped_in_chunks() {
 
 #[test]
 fn a_database_with_a_long_name_is_imported_into() {
-    let Some(_) = mysql("a_database_with_a_long_name_is_imported_into") else { return };
+    let Some(_) = mysql97("a_database_with_a_long_name_is_imported_into") else { return };
     let folder = folder();
     let name = "a_database_whose_name_has_many_characters";
     let server = filled(
@@ -153,7 +148,7 @@ fn a_database_with_a_long_name_is_imported_into() {
 
 #[test]
 fn json_is_loaded_without_local_files() {
-    let Some(_) = mysql("json_is_loaded_without_local_files") else { return };
+    let Some(_) = mysql97("json_is_loaded_without_local_files") else { return };
     let folder = folder();
     let server = filled(
         Product::MySql97,
@@ -178,7 +173,7 @@ fn json_is_loaded_without_local_files() {
 /// Each table refers to others, so that sessions which make them wait for each other.
 #[test]
 fn tables_of_one_family_are_made_at_the_same_time() {
-    let Some(_) = mysql("tables_of_one_family_are_made_at_the_same_time") else { return };
+    let Some(_) = mysql97("tables_of_one_family_are_made_at_the_same_time") else { return };
     let folder = folder();
     let names: Vec<String> = (0..12).map(|at| format!("app.t{at}")).collect();
     let mut statements = vec!["CREATE DATABASE app".to_owned(), "SET foreign_key_checks = 0".to_owned()];
@@ -201,7 +196,7 @@ fn tables_of_one_family_are_made_at_the_same_time() {
 /// Routines of MariaDB name a mode that MySQL does not have; definitions of MySQL hide what MariaDB skips.
 #[test]
 fn families_say_what_the_other_one_lacks() {
-    let Some(_) = mysql("families_say_what_the_other_one_lacks") else { return };
+    let Some(_) = mysql97("families_say_what_the_other_one_lacks") else { return };
     let folder = folder();
     let mariadb = filled(
         Product::MariaDb1011,
@@ -235,7 +230,7 @@ fn families_say_what_the_other_one_lacks() {
 
 #[test]
 fn what_a_target_lacks_is_said_before_anything_is_made() {
-    let Some(_) = mysql("what_a_target_lacks_is_said_before_anything_is_made") else { return };
+    let Some(_) = mysql97("what_a_target_lacks_is_said_before_anything_is_made") else { return };
     let folder = folder();
     let server = filled(
         Product::MySql97,
@@ -275,7 +270,7 @@ fn what_a_target_lacks_is_said_before_anything_is_made() {
 
 #[test]
 fn what_only_mysql_has_is_dumped_or_named() {
-    let Some(_) = mysql("what_only_mysql_has_is_dumped_or_named") else { return };
+    let Some(_) = mysql97("what_only_mysql_has_is_dumped_or_named") else { return };
     let folder = folder();
     let server = filled(
         Product::MySql97,

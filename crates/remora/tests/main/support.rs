@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-use sandbox::{Family, Places, Product, Sandbox, Settings};
+use sandbox::{Family, Installation, Places, Product, Sandbox, Settings};
 use server::{Environment, Overrides, Session, Target};
 use tempfile::TempDir;
 
@@ -41,11 +41,14 @@ pub(crate) fn mariadbs() -> Vec<Product> {
     products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()
 }
 
-/// MySQL 9.7, if it is here, for a test of this name.
+/// MySQL 9.7, for a test of this name; `None`, which the run names, if it is not here.
+pub(crate) fn mysql97(test: &str) -> Option<Installation> {
+    sandbox::named_test_server(test, Product::MySql97, &places(), |name| std::env::var_os(name)).unwrap()
+}
+
+/// The same, for a test that takes a list.
 pub(crate) fn newest(test: &str) -> Vec<Product> {
-    let environment = |name: &str| std::env::var_os(name);
-    let found = sandbox::named_test_server(test, Product::MySql97, &places(), environment).unwrap();
-    found.into_iter().map(|found| found.product).collect()
+    mysql97(test).into_iter().map(|found| found.product).collect()
 }
 
 /// A private server, for tests that kill it or need options.
