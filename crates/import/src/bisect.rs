@@ -123,8 +123,17 @@ impl Bisect<'_> {
         Ok(vec![part.into_iter().filter(|range| !bad.contains(&range.start)).collect()])
     }
 
+    /// The column of the first field that is not UTF-8, which MySQL does not name.
+    fn not_utf8(&self, record: &[u8]) -> Option<String> {
+        let mut fields = Vec::new();
+        rows::fields(&self.wire.job.dialect, record, &mut fields);
+        let at = fields.iter().position(|field| str::from_utf8(field.raw).is_err())?;
+        self.wire.job.column_of(self.chunk.file, at)
+    }
+
     fn reject(&mut self, range: Range<usize>, reason: String, column: Option<String>) {
         let record = self.chunk.bytes().get(range.clone()).unwrap_or_default();
+        let column = column.or_else(|| self.not_utf8(record).filter(|_| reason.starts_with("Invalid utf8")));
         let value = column
             .as_deref()
             .and_then(|column| self.wire.job.field_of(self.chunk.file, column))

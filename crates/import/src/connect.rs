@@ -37,11 +37,6 @@ pub(crate) fn for_rows(request: &Request, context: &Context<'_>, job: &Job) -> R
     modes.extend(["STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO"]);
     let mut set = vec![
         format!("sql_mode = '{}'", modes.join(",").trim_start_matches(',')),
-        // Only warnings tell what INSERT IGNORE leaves out.
-        format!(
-            "max_error_count = {}",
-            if job.on_duplicate == OnDuplicate::Ignore { 2 * insert::IGNORED_MAX } else { 1000 }
-        ),
         "wait_timeout = 31536000".to_owned(),
         "net_read_timeout = 600".to_owned(),
         "net_write_timeout = 600".to_owned(),
@@ -63,5 +58,9 @@ pub(crate) fn for_rows(request: &Request, context: &Context<'_>, job: &Job) -> R
         set.push("foreign_key_checks = 0".to_owned());
     }
     session.execute(&format!("SET SESSION {}", set.join(", ")))?;
+    // Only warnings tell what INSERT IGNORE leaves out. MySQL lets only administrators set their number.
+    let ignored = job.on_duplicate == OnDuplicate::Ignore;
+    let warnings = if ignored { 2 * insert::IGNORED_MAX } else { 1000 };
+    session.set_where_known(&[&format!("max_error_count = {warnings}")])?;
     Ok(session)
 }

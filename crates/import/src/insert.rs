@@ -72,6 +72,7 @@ impl Statement {
         let mut sql = self.head.clone();
         let (mut pending, mut total, mut clean) = (0_u64, 0_u64, true);
         let mut duplicates = Duplicates::default();
+        let rows_max = self.rows_max(session)?;
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             if stop() {
                 return Err(Error::Stopped);
@@ -79,7 +80,7 @@ impl Statement {
             let mut values = String::new();
             let variables = self.write_row(line, &mut values);
             // Variables are set for a single row, so rows with variables are sent one by one.
-            let long = sql.len() + values.len() > STATEMENT_BYTES || pending >= self.rows_max();
+            let long = sql.len() + values.len() > STATEMENT_BYTES || pending >= rows_max;
             if pending > 0 && (!variables.is_empty() || long) {
                 let flushed = self.flush(session, &mut sql, &mut pending, warnings)?;
                 clean &= flushed.is_some();
@@ -103,9 +104,14 @@ impl Statement {
         Ok(clean.then(|| (total.saturating_sub(duplicates.ignored), duplicates)))
     }
 
-    /// Rows per statement. Each ignored row has a warning, and a session keeps only a limited number of them.
-    fn rows_max(&self) -> u64 {
-        if self.on_duplicate == OnDuplicate::Ignore { IGNORED_MAX } else { u64::MAX }
+    /// Rows per statement. Each ignored row has a warning or two, and a session keeps only a limited number of
+    /// them.
+    fn rows_max(&self, session: &mut Session) -> Result<u64, Error> {
+        if self.on_duplicate != OnDuplicate::Ignore {
+            return Ok(u64::MAX);
+        }
+        let kept = session.value("SELECT @@SESSION.max_error_count")?.and_then(|kept| kept.parse::<u64>().ok());
+        Ok(kept.map_or(1, |kept| (kept / 2).clamp(1, IGNORED_MAX)))
     }
 
     /// Sends the statement. Returns how many rows had an existing key, or nothing when the server warns

@@ -189,6 +189,14 @@ impl Job {
             FieldTarget::Skip => false,
         })
     }
+
+    /// The column or variable that a field of a file goes into.
+    pub(crate) fn column_of(&self, file: usize, field: usize) -> Option<String> {
+        match &self.fields_in(file).get(field)?.target {
+            FieldTarget::Column(name) | FieldTarget::Variable(name) => Some(name.clone()),
+            FieldTarget::Skip => None,
+        }
+    }
 }
 
 /// The work tables of an import. Their names are derived from the target's, so that a table has at most one

@@ -214,8 +214,8 @@ fn check_existence(request: &Request, table: Option<&Table>, connected: bool) ->
     }
 }
 
-/// How rows get into the table. A swap keeps no triggers, no foreign keys and no history, so tables with any
-/// of them are loaded in one transaction.
+/// How rows get into the table. A swap keeps no triggers, no foreign keys, no history and on MySQL no names of
+/// CHECK constraints, so tables with any of them are loaded in one transaction.
 fn strategy(
     request: &Request,
     table: Option<&Table>,
@@ -239,6 +239,8 @@ fn strategy(
         table.triggers_hidden.then(|| {
             "possibly triggers, which this account can't see without the privilege TRIGGER".to_owned()
         }),
+        // A table that can't roll back is swapped nevertheless, and its constraints get new names.
+        (table.checks_named && table.transactional).then(|| "named CHECK constraints".to_owned()),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
         (!table.referenced_by.is_empty())
             .then(|| format!("foreign keys of {} pointing at it", table.referenced_by.join(", "))),

@@ -67,7 +67,7 @@ fn same(session: &mut Session, names: &Names, table: &Table, progress: &dyn Prog
     };
     session.execute(&format!("CREATE TABLE {shadow} LIKE {target}"))?;
     let Some(mut why) = other(session)? else {
-        if session.about.flavour == Flavour::MySql && has_named_checks(&table.definition, &target.table) {
+        if table.checks_named {
             progress.note("the server gives the CHECK constraints of the table new names");
         }
         return Ok(());
@@ -132,7 +132,7 @@ fn check_name(line: &str) -> Option<&str> {
 
 /// Whether somebody has named a CHECK constraint. MySQL calls them after the table, and again when that gets
 /// another name.
-fn has_named_checks(definition: &str, table: &str) -> bool {
+pub(crate) fn has_named_checks(definition: &str, table: &str) -> bool {
     let own = format!("{table}_chk_");
     definition.lines().filter_map(check_name).any(|name| !name.trim_matches('`').starts_with(&own))
 }

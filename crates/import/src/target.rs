@@ -1,9 +1,10 @@
 //! The table that rows go into.
 
 use server::definition::without_counter;
-use server::{Grants, Scope, Session, TableName, quote_name};
+use server::{Flavour, Grants, Scope, Session, TableName, quote_name};
 
 use crate::Error;
+use crate::shadow::has_named_checks;
 
 /// A table as the catalogue describes it.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Table {
     pub triggers: Vec<String>,
     /// Whether the account can't see if it has triggers.
     pub triggers_hidden: bool,
+    /// Whether somebody has named CHECK constraints of it, and no copy of it keeps the names (MySQL).
+    pub checks_named: bool,
     /// Its own foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
     /// Tables whose foreign keys reference it.
@@ -169,6 +172,7 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
         columns: columns(session, &place)?,
         transactional: transactions.as_deref() == Some("YES"),
         engine,
+        checks_named: session.about.flavour == Flavour::MySql && has_named_checks(&definition, &name.table),
         versioned: kind == "SYSTEM VERSIONED",
         definition,
         triggers: triggers(session, name)?,

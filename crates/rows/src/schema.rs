@@ -49,10 +49,14 @@ pub struct Limits {
     pub row_bytes: usize,
     /// The longest row that InnoDB stores within a page, in bytes: half of the room in a page.
     pub page_bytes: usize,
+    /// The longest type of varying length, in bytes, whose values never go to pages of their own.
+    pub in_page_bytes: usize,
+    /// The bytes that a value on pages of its own may leave in the row, without its length.
+    pub reference_bytes: usize,
 }
 
 impl Limits {
-    /// The limits of a server with this InnoDB page size; 0 if unknown.
+    /// The limits of MariaDB with this InnoDB page size; 0 if unknown.
     #[must_use]
     pub fn of_page(page_bytes: u64) -> Limits {
         let page = usize::try_from(page_bytes).unwrap_or(0);
@@ -61,11 +65,29 @@ impl Limits {
         let limits = Limits::default();
         if page == 0 { limits } else { Limits { page_bytes: half.min(16_383), ..limits } }
     }
+
+    /// These limits as MySQL has them, which counts 40 bytes of any value that is longer than that.
+    #[must_use]
+    pub fn of_mysql(self) -> Limits {
+        Limits { in_page_bytes: 40, reference_bytes: 40, ..self }
+    }
+
+    /// The bytes that a TEXT takes of a row in a page, as InnoDB counts them when a table is created.
+    #[must_use]
+    pub fn text_bytes(self) -> usize {
+        self.reference_bytes + 1
+    }
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { index_bytes: 3072, row_bytes: 65_535, page_bytes: 8126 }
+        Limits {
+            index_bytes: 3072,
+            row_bytes: 65_535,
+            page_bytes: 8126,
+            in_page_bytes: 255,
+            reference_bytes: 20,
+        }
     }
 }
 
@@ -170,9 +192,10 @@ fn fit_row(schema: &Schema, key: &[String], limits: Limits) -> Vec<ColumnKind> {
         .collect();
     let null_bits =
         schema.columns.iter().filter(|column| column.column_type.nullable).count().div_ceil(8).max(1);
+    let in_page = |kind| page_bytes(kind, limits);
     for (bytes, overhead, limit) in [
-        (row_bytes as fn(ColumnKind) -> usize, null_bits, limits.row_bytes),
-        (page_bytes, null_bits + PAGE_OVERHEAD_BYTES, limits.page_bytes),
+        (&row_bytes as &dyn Fn(ColumnKind) -> usize, null_bits, limits.row_bytes),
+        (&in_page, null_bits + PAGE_OVERHEAD_BYTES, limits.page_bytes),
     ] {
         let size = |kinds: &[ColumnKind]| overhead + kinds.iter().map(|&kind| bytes(kind)).sum::<usize>();
         if size(&kinds) > limit {
@@ -196,7 +219,7 @@ fn fit_row(schema: &Schema, key: &[String], limits: Limits) -> Vec<ColumnKind> {
 }
 
 /// The tight type if it takes less.
-fn smaller(kind: ColumnKind, tight: ColumnKind, bytes: fn(ColumnKind) -> usize) -> ColumnKind {
+fn smaller(kind: ColumnKind, tight: ColumnKind, bytes: &dyn Fn(ColumnKind) -> usize) -> ColumnKind {
     if bytes(tight) < bytes(kind) { tight } else { kind }
 }
 
@@ -204,15 +227,15 @@ fn smaller(kind: ColumnKind, tight: ColumnKind, bytes: fn(ColumnKind) -> usize) 
 const PAGE_OVERHEAD_BYTES: usize = 5 + 6 + 6 + 7;
 
 /// The most bytes of a column in a page, as InnoDB counts them when a table is created with
-/// ROW_FORMAT=DYNAMIC (`dict_index_t::record_size_info()` of MariaDB 10.11). Values of a type longer than 255
-/// bytes may go to separate pages, and leave 20 bytes and a length.
-fn page_bytes(kind: ColumnKind) -> usize {
-    let own_page = 21;
+/// ROW_FORMAT=DYNAMIC (`dict_index_t::record_size_info()` of MariaDB 10.11; of MySQL 9.7 it was measured).
+fn page_bytes(kind: ColumnKind, limits: Limits) -> usize {
     match kind {
-        ColumnKind::Varchar { chars } if chars as usize * UTF8MB4_BYTES > 255 => own_page,
-        ColumnKind::Varbinary { bytes } if bytes > 255 => own_page,
-        ColumnKind::Text | ColumnKind::MediumText | ColumnKind::LongText => own_page,
-        ColumnKind::Blob | ColumnKind::MediumBlob | ColumnKind::LongBlob => own_page,
+        ColumnKind::Varchar { chars } if chars as usize * UTF8MB4_BYTES > limits.in_page_bytes => {
+            limits.text_bytes()
+        }
+        ColumnKind::Varbinary { bytes } if bytes as usize > limits.in_page_bytes => limits.text_bytes(),
+        ColumnKind::Text | ColumnKind::MediumText | ColumnKind::LongText => limits.text_bytes(),
+        ColumnKind::Blob | ColumnKind::MediumBlob | ColumnKind::LongBlob => limits.text_bytes(),
         other => row_bytes(other),
     }
 }
@@ -366,7 +389,20 @@ mod tests {
             (LongText, 12, 21, None),
             (LongBlob, 12, 21, None),
         ] {
-            assert_eq!((row_bytes(kind), page_bytes(kind), key_bytes(kind)), (row, page, index), "{kind}");
+            let counted = (row_bytes(kind), page_bytes(kind, Limits::default()), key_bytes(kind));
+            assert_eq!(counted, (row, page, index), "{kind}");
+        }
+        // MySQL 9.7 takes 196 columns of any of the first three kinds, and 197 of none.
+        let mysql = Limits::default().of_mysql();
+        for (kind, page) in [
+            (Text, 41),
+            (Varchar { chars: 19 }, 41),
+            (Varchar { chars: 10 }, 41),
+            (Varchar { chars: 9 }, 37),
+            (Varbinary { bytes: 41 }, 41),
+            (Double, 8),
+        ] {
+            assert_eq!(page_bytes(kind, mysql), page, "{kind}");
         }
     }
 

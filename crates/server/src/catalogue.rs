@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+pub use account::without_default_roles;
 pub use table::{TableStatus, filled_column, filled_columns, settled_before, statuses};
 
 use crate::{Error, Session, TableName, error_code, quote_name};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use server::catalogue::{Kind, Object};
+use server::catalogue::{Kind, Object, without_default_roles};
 use server::definition::closing;
 use server::{Session, quote_name};
 
@@ -26,7 +26,7 @@ impl Load<'_> {
         match session.execute(statement) {
             Err(error) if error.code() == Some(EXISTS) => {
                 // Before MySQL 5.7 the grants contain everything about an account; for a role they always do.
-                let there = session.value(&format!("SHOW CREATE USER {}", object.name)).unwrap_or_default();
+                let there = user(session, &object.name)?.map(|made| without_default_roles(&made).0);
                 let is_user = object.kind == Kind::User && !self.is_made(session, &object.name)?;
                 if is_user && there.is_some_and(|there| there != *statement) {
                     self.leave(
@@ -137,6 +137,14 @@ fn grant_alone(session: &mut Session, statement: &str) -> Result<(), server::Err
     granted
 }
 
+/// The statement that creates a user; none if the server or this account does not see it.
+fn user(session: &mut Session, name: &str) -> Result<Option<String>, server::Error> {
+    match session.value(&format!("SHOW CREATE USER {name}")) {
+        Err(error) if error.code().is_some() => Ok(None),
+        made => made,
+    }
+}
+
 /// The privileges of an account itself, without those of its roles; none if our account may not see them.
 fn grants(session: &mut Session, name: &str) -> Result<BTreeSet<String>, server::Error> {
     let shown = if name == PUBLIC { "PUBLIC" } else { name };
@@ -149,7 +157,12 @@ fn grants(session: &mut Session, name: &str) -> Result<BTreeSet<String>, server:
         let to = line.rsplit(" TO ").next().unwrap_or_default();
         !is_role(name) || to.starts_with(name) || to.starts_with(shown)
     };
-    Ok(lines.filter(own).collect())
+    let mut lines: BTreeSet<String> = lines.filter(own).collect();
+    if !is_role(name) {
+        let roles = user(session, name)?.and_then(|made| without_default_roles(&made).1);
+        lines.extend(roles.map(|roles| format!("SET DEFAULT ROLE {roles} TO {name}")));
+    }
+    Ok(lines)
 }
 
 /// Whether a quoted account has no host.

@@ -30,10 +30,11 @@ impl Create {
             return error.into();
         }
         Error::Target(format!(
-            "{} columns of these types are more than one row of InnoDB takes ({} bytes, of which a TEXT needs 21): \
+            "{} columns of these types are more than one row of InnoDB takes ({} bytes, of which a TEXT needs {}): \
              leave some out with --columns, split them over two tables, or give smaller types with --type",
             self.schema.columns.len(),
-            self.limits.page_bytes
+            self.limits.page_bytes,
+            self.limits.text_bytes()
         ))
     }
 }
@@ -41,8 +42,12 @@ impl Create {
 /// The limits of a table on this server.
 pub(super) fn limits(session: Option<&Session>) -> Limits {
     let Some(about) = session.map(|session| &session.about) else { return Limits::default() };
-    let old = about.flavour == Flavour::MySql && (about.version.major, about.version.minor) < (5, 7);
+    let mysql = about.flavour == Flavour::MySql;
+    let old = mysql && (about.version.major, about.version.minor) < (5, 7);
     let mut limits = Limits::of_page(about.innodb_page_size);
+    if mysql {
+        limits = limits.of_mysql();
+    }
     if old {
         limits.index_bytes = 767;
     }

@@ -120,7 +120,8 @@ fn the_archive_equals_the_servers_files() {
             Family::MySql => &[
                 "--binlog-rows-query-log-events=1",
                 "--max-allowed-packet=64M",
-                "--innodb-log-file-size=512M",
+                "--loose-innodb-log-file-size=512M",
+                "--loose-innodb-redo-log-capacity=1G",
             ],
         };
         let mut play = Play::new(product, options);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sandbox::{Product, Sandbox};
+use sandbox::{Family, Product, Sandbox};
 use server::Session;
 use tempfile::TempDir;
 
@@ -81,7 +81,7 @@ impl Pair {
     }
 
     fn is_mariadb(&self) -> bool {
-        self.from.product() != Product::MySql56
+        self.from.product().family() == Family::MariaDb
     }
 
     fn command(&self, server: &Sandbox, word: &str, arguments: &[&str]) -> Command {

@@ -149,7 +149,7 @@ fn an_import_is_in_the_binary_log_as_a_whole_or_not_at_all() {
         let place = Place::new(&server);
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)"]);
         let file = place.file("p.csv", "5\n6\n7\n");
-        let position = || place.rows("SHOW MASTER STATUS");
+        let position = || place.session().binary_log_status().unwrap();
         let before = position();
         for (table, mode) in [
             ("t", ["--replace", "--relax-durability"].as_slice()),

@@ -38,10 +38,10 @@ fn rows_of_64_megabytes_go_in() {
     for product in support::of_today(support::products()) {
         support::tell(product);
         // MySQL 5.6 accepts no value longer than a tenth of its log.
-        let log = if product == Product::MySql56 {
-            "--innodb-log-file-size=400M"
-        } else {
-            "--innodb-log-file-size=256M"
+        let log = match product {
+            Product::MySql56 => "--innodb-log-file-size=400M",
+            Product::MySql97 => "--innodb-redo-log-capacity=512M",
+            _ => "--innodb-log-file-size=256M",
         };
         let server = support::start(product, &["--max-allowed-packet=256M", log]);
         let place = Place::new(&server);

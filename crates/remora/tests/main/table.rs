@@ -1,5 +1,7 @@
 //! Tables of every kind, with what depends on them.
 
+use sandbox::Product;
+
 use crate::support::{Ended, Place, on_every_server, on_mariadb};
 
 fn csv(place: &Place, text: &str) -> String {
@@ -323,19 +325,22 @@ fn an_engine_that_cannot_roll_back_is_loaded_whole_or_not_at_all() {
 #[test]
 fn many_short_texts_fit_into_a_row() {
     on_every_server(|place| {
-        let names: Vec<String> = (0..250).map(|at| format!("c{at}")).collect();
-        let row = vec!["some twenty letters"; 250].join(",");
+        // MySQL 5.6 takes any number and looks at the rows that come.
+        let count = if place.product == Product::MySql97 { 190 } else { 250 };
+        let names: Vec<String> = (0..count).map(|at| format!("c{at}")).collect();
+        let row = vec!["some twenty letters"; count].join(",");
         let file = place.file("p.csv", format!("{}\n{row}\n{row}\n", names.join(",")));
         for tight in [&[][..], &["--tight"]] {
             place
                 .import(&[&[file.as_str(), "--into", "t", "--create", "--replace"], tight].concat())
                 .exits(0);
-            assert_eq!(place.value("SELECT COUNT(*), MIN(c249) FROM t"), "2|some twenty letters");
+            assert_eq!(place.value("SELECT COUNT(*), MIN(c189) FROM t"), "2|some twenty letters");
         }
-        if place.is_mariadb() {
+        if place.product != Product::MySql56 {
             // If more columns are given than any form allows, the message helps.
             let names: Vec<String> = (0..500).map(|at| format!("c{at}")).collect();
-            let file = place.file("q.csv", format!("{}\n{row},{row}\n", names.join(",")));
+            let row = vec!["some twenty letters"; 500].join(",");
+            let file = place.file("q.csv", format!("{}\n{row}\n", names.join(",")));
             place.import(&[&file, "--into", "u", "--create"]).exits(1).says(&[
                 "500 columns",
                 "--columns",

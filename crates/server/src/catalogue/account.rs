@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::table::text;
 use super::{Catalogue, Kind, Object, Settings};
 use crate::access_denied::is_denial;
+use crate::definition::closing;
 use crate::{Error, Flavour, Session};
 
 /// Accounts that a server creates for itself.
@@ -31,18 +32,22 @@ pub(super) fn read(session: &mut Session, catalogue: &mut Catalogue) -> Result<(
         }
         let name = if role { quoted(&user) } else { format!("{}@{}", quoted(&user), quoted(&host)) };
         let public = role && user == "PUBLIC";
+        let mut default_roles = None;
         if !public {
             let kind = if role { Kind::Role } else { Kind::User };
             let made = catalogue.one(session, (kind, &name), &mut |session| making(session, kind, &name))?;
-            let Some(statement) = made else { continue };
+            let Some(made) = made else { continue };
+            let (statement, roles) = without_default_roles(&made);
+            default_roles = roles;
             catalogue.objects.push(object(kind, &name, vec![statement]));
         }
         let show = format!("SHOW GRANTS FOR {}", if public { "PUBLIC" } else { &name });
         let shown = catalogue.one(session, (Kind::Grant, &name), &mut |session| session.strings(&show))?;
         let shown = shown.unwrap_or_default();
         let own = |line: &String| !role || public || grantee_is(line, &user);
-        let lines: Vec<_> =
-            shown.into_iter().filter_map(|row| row.into_iter().next().flatten()).filter(own).collect();
+        let lines = shown.into_iter().filter_map(|row| row.into_iter().next().flatten()).filter(own);
+        let active = default_roles.map(|roles| format!("SET DEFAULT ROLE {roles} TO {name}"));
+        let lines: Vec<_> = lines.chain(active).collect();
         grants.push(object(Kind::Grant, &name, lines));
     }
     catalogue.objects.extend(grants.into_iter().filter(|object| !object.statements.is_empty()));
@@ -61,6 +66,26 @@ fn making(session: &mut Session, kind: Kind, name: &str) -> Result<String, Error
         Err(error) if error.code() == Some(1064) => Ok(format!("CREATE USER {name}")),
         Err(error) => Err(error),
     }
+}
+
+/// A CREATE USER of MySQL without its default roles, and these: the roles may not exist yet where it is run.
+#[must_use]
+pub fn without_default_roles(statement: &str) -> (String, Option<String>) {
+    const CLAUSE: &str = " DEFAULT ROLE ";
+    let (mut at, mut from) = (0, None);
+    while let Some(first) = statement[at..].chars().next() {
+        let rest = &statement[at..];
+        match from {
+            None if rest.starts_with(CLAUSE) => from = Some(at),
+            Some(from) if rest.starts_with(" REQUIRE ") => {
+                let roles = statement[from + CLAUSE.len()..at].to_owned();
+                return (format!("{}{rest}", &statement[..from]), Some(roles));
+            }
+            _ => {}
+        }
+        at += if matches!(first, '\'' | '"' | '`') { closing(rest, first) } else { first.len_utf8() };
+    }
+    (statement.to_owned(), None)
 }
 
 /// A role's grants include those of the roles that it was granted.
@@ -120,4 +145,20 @@ fn object(kind: Kind, name: &str, statements: Vec<String>) -> Object {
 
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_roles_are_set_apart() {
+        let user = r"CREATE USER `a`@`%` IDENTIFIED WITH 'x' AS 'b\' DEFAULT ROLE `no` REQUIRE '";
+        let rest = "REQUIRE NONE ATTRIBUTE '{\"comment\": \" DEFAULT ROLE x REQUIRE y\"}'";
+        let (statement, roles) =
+            without_default_roles(&format!("{user} DEFAULT ROLE `r`@`%`,` REQUIRE `@`%` {rest}"));
+        assert_eq!(statement, format!("{user} {rest}"));
+        assert_eq!(roles.as_deref(), Some("`r`@`%`,` REQUIRE `@`%`"));
+        assert_eq!(without_default_roles(&statement), (statement.clone(), None));
+    }
 }

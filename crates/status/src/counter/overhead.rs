@@ -26,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) all: &'static str,
     /// The query for our session's status.
     session: &'static str,
+    /// Both fill a temporary table that only the global counters show.
+    is_show: bool,
 }
 
 /// The places where a server may have its status, in the order in which they are tried. SHOW comes last: it
@@ -36,9 +38,24 @@ const PLACES: [Place; 2] = [
     Place {
         all: "SELECT variable_name, variable_value FROM information_schema.global_status",
         session: "SELECT variable_name, variable_value FROM information_schema.session_status",
+        is_show: false,
     },
-    Place { all: "SHOW GLOBAL STATUS", session: "SHOW SESSION STATUS" },
+    Place { all: "SHOW GLOBAL STATUS", session: "SHOW SESSION STATUS", is_show: true },
 ];
+
+/// What a SHOW STATUS with this many rows adds to the global counters and not to those of its session, as
+/// measured on MySQL 9.7: it writes the rows into a temporary table and reads each of them twice.
+fn unseen(rows: usize) -> [(&'static str, u64); 6] {
+    let rows = rows as u64;
+    [
+        ("Created_tmp_tables", 1),
+        ("Handler_external_lock", 2),
+        ("Handler_read_rnd_next", 2 * rows + 2),
+        ("Handler_write", rows),
+        ("Select_scan", 2),
+        ("Table_open_cache_hits", 2),
+    ]
+}
 
 /// A table of text as received.
 #[derive(Debug, Default)]
@@ -135,7 +152,7 @@ impl MeasuredSession {
         let place = find(&mut session)?;
         let (first, answer) = counts(&mut session, place)?;
         let (second, _) = counts(&mut session, place)?;
-        let look = Effect { counts: less(&second, &first), answer };
+        let look = Effect { counts: less(&second, &first), answer: answer.bytes.len() };
         let (effects, seen, own) = (BTreeMap::new(), Some(second), Counts::new());
         Ok(MeasuredSession { session, place, effects, look, seen, own })
     }
@@ -156,6 +173,9 @@ impl MeasuredSession {
             let answer = stream(&mut self.session, statement)?;
             let effect = &self.effects[statement];
             add(&mut self.own, effect, answer.bytes.len());
+            if statement.starts_with(self.place.all) {
+                self.add_unseen(&answer);
+            }
             return Ok(answer);
         }
         let before = match seen {
@@ -169,6 +189,9 @@ impl MeasuredSession {
             let entry = effect.entry(name.clone()).or_default();
             *entry = floor(*entry - *count);
         }
+        if let Some(answer) = asked.as_ref().ok().filter(|_| statement.starts_with(self.place.all)) {
+            self.add_unseen(answer);
+        }
         let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
         self.seen = Some(after);
         let effect = Effect { counts: effect, answer };
@@ -180,8 +203,20 @@ impl MeasuredSession {
     /// The counters of our session. Reading them has an effect too.
     fn look(&mut self) -> Result<Counts, Error> {
         let (counts, answer) = counts(&mut self.session, self.place)?;
-        add(&mut self.own, &self.look, answer);
+        add(&mut self.own, &self.look, answer.bytes.len());
+        self.add_unseen(&answer);
         Ok(counts)
+    }
+
+    /// Adds the part of a look at the status that our session's counters do not show.
+    fn add_unseen(&mut self, answer: &Answer) {
+        if !self.place.is_show {
+            return;
+        }
+        for (name, count) in unseen(answer.rows) {
+            let entry = self.own.entry(name.into()).or_default();
+            *entry = *entry + Number::from(count);
+        }
     }
 
     /// Repeats a statement that was asked before. Returns the answer with column names.
@@ -244,10 +279,10 @@ fn stream(session: &mut Session, statement: &str) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// The counters of our session, and the length of the answer.
-fn counts(session: &mut Session, place: Place) -> Result<(Counts, usize), Error> {
+/// The counters of our session, and the answer that has them.
+fn counts(session: &mut Session, place: Place) -> Result<(Counts, Answer), Error> {
     let answer = stream(session, place.session)?;
-    Ok((counts_of(&answer), answer.bytes.len()))
+    Ok((counts_of(&answer), answer))
 }
 
 /// The counters of an answer. Times are left out, because they always differ.

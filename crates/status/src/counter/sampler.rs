@@ -17,6 +17,10 @@ use super::sample::{Begin, Names, Sample, Value};
 const QUEUES: &str = "SELECT CONCAT(table_schema, '.', table_name), waiting, owned, rows_written, rows_removed \
      FROM information_schema.queues";
 
+/// The errors of MySQL's threads that apply, by channel.
+const WORKER_ERRORS: &str = "SELECT channel_name, last_error_message FROM \
+     performance_schema.replication_applier_status_by_worker WHERE last_error_number <> 0";
+
 /// Numbers that MySQL shows only here.
 const METRICS: &str = "SELECT name, count FROM information_schema.innodb_metrics WHERE status = 'enabled' \
      AND name IN ('trx_rseg_history_len', 'log_lsn_checkpoint_age', 'log_lsn_current', 'lock_deadlocks')";
@@ -278,7 +282,15 @@ impl OpenSession {
         // Column names need another call, with the same effect.
         let rows = self.asker.named(statement)?;
         self.replicas.0 = if rows.is_empty() { Part::Empty } else { Part::Here };
-        Ok(Some(rows.iter().map(|row| row::replica(row)).collect()))
+        let mut replicas: Vec<Replica> = rows.iter().map(|row| row::replica(row)).collect();
+        // MySQL applies by several threads, and this says only that one of them failed.
+        if replicas.iter().any(|replica| replica.error.starts_with("Coordinator stopped")) {
+            match self.asker.ask(WORKER_ERRORS, Cost::Varies) {
+                Ok(answer) => replicas.iter_mut().for_each(|replica| row::add_worker_error(replica, &answer)),
+                Err(error) => not_fatal::<()>(Err(error))?,
+            }
+        }
+        Ok(Some(replicas))
     }
 
     fn queues(&mut self) -> Result<Vec<Queue>, Error> {

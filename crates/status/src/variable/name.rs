@@ -65,6 +65,7 @@ const ADMINISTRATIVE: &[&str] = &[
     "server_uid",
     "server_uuid",
     "slave_load_tmpdir",
+    "replica_load_tmpdir",
     "slow_query_log_file",
     "socket",
     "system_time_zone",

@@ -4,11 +4,12 @@
 use super::Snapshot;
 
 /// Their names and texts, oldest first within a family.
-static TEXTS: [(&str, &str); 4] = [
+static TEXTS: [(&str, &str); 5] = [
     ("mariadb-10.11", include_str!("../../snapshots/mariadb-10.11.txt")),
     ("mariadb-11.4", include_str!("../../snapshots/mariadb-11.4.txt")),
     ("mariadb-11.8", include_str!("../../snapshots/mariadb-11.8.txt")),
     ("mysql-5.6", include_str!("../../snapshots/mysql-5.6.txt")),
+    ("mysql-9.7", include_str!("../../snapshots/mysql-9.7.txt")),
 ];
 
 /// The names of all series.

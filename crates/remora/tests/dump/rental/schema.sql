@@ -25,7 +25,7 @@ CREATE TABLE staff (id TINYINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, nam
 ALTER TABLE store ADD CONSTRAINT store_manager FOREIGN KEY (manager) REFERENCES staff (id);
 SET foreign_key_checks = 0;
 INSERT INTO store VALUES (1, 1, 1), (2, 2, 2);
-INSERT INTO staff (name, store, picture, word) VALUES ('Ann', 1, REPEAT(0x89504E470D0A1A0A00FF, 3000), SHA1('x')), ('Bo', 2, NULL, NULL);
+INSERT INTO staff (name, store, picture, word) VALUES ('Ann', 1, REPEAT(0x89504E470D0A1A0A00FF, 3000), REPEAT('0a', 20)), ('Bo', 2, NULL, NULL);
 SET foreign_key_checks = 1;
 CREATE TABLE film (id SMALLINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, title VARCHAR(128) NOT NULL, description TEXT, released YEAR(4) DEFAULT NULL,
   language TINYINT UNSIGNED NOT NULL, original TINYINT UNSIGNED DEFAULT NULL, days TINYINT UNSIGNED NOT NULL DEFAULT 3, rate DECIMAL(4,2) NOT NULL DEFAULT 4.99,
@@ -34,7 +34,7 @@ CREATE TABLE film (id SMALLINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, tit
   KEY title (title), KEY language (language), KEY original (original), CONSTRAINT film_language FOREIGN KEY (language) REFERENCES language (id),
   CONSTRAINT film_original FOREIGN KEY (original) REFERENCES language (id)) ENGINE=InnoDB DEFAULT CHARSET=utf8;
 INSERT INTO film (title, description, released, language, original, days, rate, minutes, rating, features)
-  SELECT CONCAT('FILM ', n), REPEAT(CONCAT('A ', MD5(n), ' of "a", ''b''\\\n'), 1 + n % 4), 1901 + n % 200, 1 + n % 4, IF(n % 5, NULL, 1), 3 + n % 5, n % 100 / 9, 40 + n % 150,
+  SELECT CONCAT('FILM ', n), REPEAT(CONCAT('A ', HEX(CRC32(n)), ' of "a", ''b''\\\n'), 1 + n % 4), 1901 + n % 200, 1 + n % 4, IF(n % 5, NULL, 1), 3 + n % 5, n % 100 / 9, 40 + n % 150,
     1 + n % 5, n % 16 FROM numbers WHERE n < 1000;
 CREATE TABLE film_text (film SMALLINT NOT NULL PRIMARY KEY, title VARCHAR(255) NOT NULL, description TEXT, FULLTEXT KEY words (title, description)) ENGINE=MyISAM DEFAULT CHARSET=utf8;
 CREATE TABLE actor (id SMALLINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, first_name VARCHAR(45) NOT NULL, last_name VARCHAR(45) NOT NULL, KEY last_name (last_name)) ENGINE=InnoDB DEFAULT CHARSET=utf8;

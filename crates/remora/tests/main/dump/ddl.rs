@@ -1,6 +1,6 @@
 //! DDL while a dump is running: prevented, or noticed and named.
 
-use sandbox::Product;
+use sandbox::{Family, Product};
 
 use super::{Gate, Pair};
 use crate::support::{of_today, on_products, products};
@@ -49,8 +49,11 @@ fn ddl_during_a_dump_is_named() {
             gate.run(&change.split("; ").collect::<Vec<_>>());
             gate.open();
             let ended = dump.end();
+            // MySQL reads no table by a snapshot from before its ALTER.
+            let lost = product.family() == Family::MySql && change.starts_with("ALTER");
+            let (code, words) = if lost { (&1, &"--resume") } else { (code, words) };
             assert_eq!(ended.code, *code, "{change}: {}", ended.err);
-            assert!(ended.err.contains(words), "{change}: {}", ended.err);
+            assert!(ended.err.contains(words) && ended.err.contains("`d`.`"), "{change}: {}", ended.err);
             assert_eq!(pair.path(&format!("{name}/manifest.json")).exists(), *code != 1, "{change}");
             if *code == 0 {
                 comes_back(&pair, &name);
@@ -154,6 +157,11 @@ fn ddl_does_not_wait_for_the_end_of_a_dump() {
             gate.open();
             altered.join().unwrap().unwrap();
         });
+        if product.family() == Family::MySql {
+            // It reads no table by a snapshot from before its ALTER.
+            dump.end().exits(1).says(&["`d`.`t` was changed by DDL", "--resume"]);
+            return;
+        }
         dump.end().exits(0).says(&["`d`.`t` was altered", "read again"]);
         pair.load(&["d.dump"]).exits(0);
         assert_eq!(
@@ -170,12 +178,14 @@ fn tables_without_a_creation_time_are_dumped() {
     on_mariadb_products(|product| {
         let pair = Pair::new(product, product, &[]);
         let mut source = pair.source();
+        // A UNIQUE of a whole TEXT is a hash on MariaDB.
+        let unique = if product.family() == Family::MariaDb { "(v)" } else { "(v(20))" };
         for round in 0..3 {
             source.execute("CREATE DATABASE d").unwrap();
             for at in 0..36 {
                 for sql in [
                     format!(
-                        "CREATE TABLE d.t{at} (id INT PRIMARY KEY, v TEXT, w INT AS (id + 1), UNIQUE (v), KEY (w))"
+                        "CREATE TABLE d.t{at} (id INT PRIMARY KEY, v TEXT, w INT AS (id + 1), UNIQUE {unique}, KEY (w))"
                     ),
                     format!("INSERT INTO d.t{at} (id, v) VALUES (1, 'a'), (2, 'b'), (3, 'c')"),
                     format!("UPDATE d.t{at} SET v = CONCAT(v, 'x'), id = id + 10"),

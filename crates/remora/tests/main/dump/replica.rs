@@ -6,7 +6,7 @@ use sandbox::{Product, Sandbox, Settings};
 use server::Session;
 
 use super::{Pair, StopsWriters};
-use crate::support::{connect, of_today, on_products, places, products, until};
+use crate::support::{connect, mariadbs, of_today, on_products, places, until};
 
 const COUNT: &str = "SELECT COUNT(*) FROM d.t";
 
@@ -37,9 +37,7 @@ fn replicate(session: &mut Session, source: &Sandbox, server_id: u32, from: &str
 /// While rows come in from the source, the dump knows which transactions of the source it holds.
 #[test]
 fn a_dump_of_a_replica_starts_another_replica() {
-    let products: Vec<_> =
-        of_today(products().into_iter().filter(|product| *product != Product::MySql56).collect());
-    on_products(&products, |product| {
+    on_products(&of_today(mariadbs()), |product| {
         let source = source(product);
         let pair = Pair::new(product, product, &[]);
         let mut writer = connect(source.socket());

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sandbox::Product;
+use sandbox::{Family, Product};
 use server::Session;
 
 use super::{Pair, assert_equal, case, described, run_sql};
@@ -345,7 +345,7 @@ fn a_whole_server_comes_back() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut source = pair.source();
-        let mariadb = product != Product::MySql56;
+        let roles = product != Product::MySql56;
         let mut statements = vec![
             "CREATE DATABASE shop CHARACTER SET latin1",
             "CREATE TABLE shop.t (id INT PRIMARY KEY)",
@@ -355,7 +355,7 @@ fn a_whole_server_comes_back() {
             "CREATE USER 'odd name'@'10.%'",
             "GRANT PROCESS ON *.* TO 'odd name'@'10.%'",
         ];
-        if mariadb {
+        if roles {
             statements.extend([
                 "CREATE ROLE reader",
                 "CREATE ROLE writer",
@@ -363,7 +363,10 @@ fn a_whole_server_comes_back() {
                 "GRANT reader TO writer",
                 "GRANT INSERT ON shop.* TO writer",
                 "GRANT writer TO app@localhost",
-                "SET DEFAULT ROLE writer FOR app@localhost",
+                match product.family() {
+                    Family::MariaDb => "SET DEFAULT ROLE writer FOR app@localhost",
+                    Family::MySql => "SET DEFAULT ROLE writer TO app@localhost",
+                },
             ]);
         }
         statements
@@ -373,7 +376,7 @@ fn a_whole_server_comes_back() {
         let ended = pair.load(&["all"]);
         assert!(ended.code == 0, "{}", ended.err);
         let mut names = vec!["app@localhost", "'odd name'@'10.%'", "root@localhost"];
-        names.extend(if mariadb { &["reader", "writer"][..] } else { &[] });
+        names.extend(if roles { &["reader", "writer"][..] } else { &[] });
         for name in names {
             let sql = format!("SHOW GRANTS FOR {name}");
             let sorted = |mut session: Session| {

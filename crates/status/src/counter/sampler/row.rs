@@ -1,5 +1,6 @@
 //! Rows of text as parts of a sample.
 
+use super::super::overhead::Answer;
 use super::super::part::{Digest, Process, Queue, Replica};
 
 /// A row of any of the ways to show the sources of a replica: column and text.
@@ -19,6 +20,15 @@ pub(super) fn replica(row: &[(String, String)]) -> Replica {
         delay_s: cell(&["Seconds_Behind_Master", "Seconds_Behind_Source"]).parse().ok(),
         error: errors.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "),
         errno: numbers.iter().filter_map(|number| number.parse().ok()).find(|number| *number != 0),
+    }
+}
+
+/// Replaces the coordinator's error by that of the thread that failed. The answer has pairs of channel and
+/// message.
+pub(super) fn add_worker_error(replica: &mut Replica, answer: &Answer) {
+    let mut errors = answer.pairs().filter(|(channel, _)| *channel == replica.channel);
+    if let Some((_, error)) = errors.next().filter(|_| replica.error.starts_with("Coordinator stopped")) {
+        error.clone_into(&mut replica.error);
     }
 }
 
