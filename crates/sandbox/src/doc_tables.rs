@@ -12,7 +12,6 @@ pub fn matrix() -> String {
         let (tested, udf) = match product.tested() {
             Tested::EachChange => ("tested", "tested"),
             Tested::BeforeRelease => ("tested before a release", "tested before a release"),
-            Tested::ByName => ("some tests: not everything works yet", "tried by hand"),
         };
         let queue = match Product::that_can(Ability::Queue).position(|able| able == product) {
             Some(0) => "tested",

@@ -95,12 +95,6 @@ impl Product {
         Product::ALL.into_iter().filter(|product| product.tested() == Tested::EachChange)
     }
 
-    /// Whether a test that does not name its server may run on it.
-    #[must_use]
-    pub fn is_for_all_tests(self) -> bool {
-        self.tested() != Tested::ByName
-    }
-
     pub(crate) fn tested(self) -> Tested {
         self.server().tested
     }

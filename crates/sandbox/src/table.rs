@@ -54,8 +54,6 @@ pub(crate) enum Tested {
     EachChange,
     /// Before a release: it differs little from one that every change is tested with.
     BeforeRelease,
-    /// Never: only tests that name it do.
-    ByName,
 }
 
 /// Where a server comes from.
@@ -261,7 +259,7 @@ GRANT PROXY ON ''@'' TO root@'127.0.0.1', root@'::1' WITH GRANT OPTION;
             "--skip-log-bin",
         ],
         can: &[],
-        tested: Tested::ByName,
+        tested: Tested::EachChange,
         upgrades_from: (8, 4),
     },
 ];

@@ -14,7 +14,7 @@ use sandbox::Sandbox;
 use serde_json::Value;
 
 use crate::support::{
-    Ended, Running, connect, newest, of_today, on_products, products, remora, start, tell, until,
+    Ended, Running, connect, of_today, on_products, products, remora, start, tell, until,
 };
 
 /// `remora stat` on a server.
@@ -148,28 +148,6 @@ fn changes_are_the_exact_counts_of_a_known_load() {
         let sent = sums.of("Bytes_sent");
         // 70 rows with their headers, and 501 short answers. A sample of ours takes 10000 bytes and more.
         assert!((8_000.0..20_000.0).contains(&sent), "{sent}");
-    });
-}
-
-/// It does not have these counters in a table.
-#[test]
-fn statements_are_counted_on_mysql_9_7() {
-    on_products(&newest("statements_are_counted_on_mysql_9_7"), |product| {
-        let server = start(product, &[]);
-        let mut session = connect(server.socket());
-        session.execute("CREATE DATABASE d").unwrap();
-        session.execute("CREATE TABLE d.t (v INT PRIMARY KEY)").unwrap();
-        let mut running = Running::new(stat(&server, &["0.2", "--all", "--json"]).spawn().unwrap());
-        next(&mut running);
-        for v in 0..50 {
-            session.execute(&format!("INSERT INTO d.t VALUES ({v})")).unwrap();
-        }
-        session.execute("DELETE FROM d.t").unwrap();
-        let mut sums = Sums::default();
-        while sums.of("Com_delete") < 1.0 {
-            sums.add(&next(&mut running));
-        }
-        assert_eq!(sums.of("Com_insert"), 50.0);
     });
 }
 

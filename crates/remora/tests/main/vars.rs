@@ -226,13 +226,16 @@ fn the_check_predicts_what_each_line_does() {
     on_products_at_once(&of_today(products()), |product| {
         tell(product);
         let folder = tempfile::tempdir().unwrap();
-        for (line, expected, by_bounds) in LINES {
+        for (line, expected, by_bounds) in &LINES {
             let is_mysql = product.family() != Family::MariaDb;
             if line.starts_with("tx_isolation") && product.id() == "mariadb-11.8"
                 || is_mysql && (line.ends_with("1e2") || line.ends_with("-1"))
             {
                 continue;
             }
+            // MySQL 8 and later take no beginnings of names.
+            let is_cut = product == Product::MySql97 && *line == "net_write_timeou = 5";
+            let expected = if is_cut { Some("aborts") } else { *expected };
             let text = format!("[mysqld]\n{line}\n");
             std::fs::write(folder.path().join("my.cnf"), text).unwrap();
             let run = |more: &[&str]| {
@@ -249,7 +252,7 @@ fn the_check_predicts_what_each_line_does() {
             assert_eq!(proven.as_deref(), expected, "{product}: {line}: a server was started");
             let (alone, summary) = run(&["--no-start"]);
             assert_eq!(summary["proven"], false);
-            if !is_mysql || !by_bounds {
+            if !is_mysql || !*by_bounds {
                 assert_eq!(alone.as_deref(), expected, "{product}: {line}: no server was started");
             }
         }
@@ -449,7 +452,7 @@ fn advice_needs_a_reason_on_this_server() {
             "--log-bin=b",
             "--server-id=1",
             "--sync-binlog=0",
-            "--expire-logs-days=0",
+            if product == Product::MySql97 { "--binlog-expire-logs-seconds=0" } else { "--expire-logs-days=0" },
             "--innodb-flush-log-at-trx-commit=2",
             "--skip-innodb-doublewrite",
             "--join-buffer-size=64M",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sandbox::{Error, Sandbox, Settings};
+use sandbox::{Error, Product, Sandbox, Settings};
 
 use crate::{ask, installations, mariadb, places, sql, start};
 
@@ -28,7 +28,8 @@ fn data_outlives_restart_and_kill_but_not_the_sandbox() {
         assert!(server.is_running());
         assert_eq!(sql(&server, "SELECT x FROM a.t ORDER BY x"), "1\n2\n");
         let log = std::fs::read_to_string(server.error_log()).unwrap();
-        assert!(log.to_lowercase().contains("recovery"), "kill must not have stopped it in order: {log}");
+        // The first restart has stopped it in order, and the kill has not.
+        assert_eq!(log.matches("Shutdown complete").count(), 1, "{log}");
         let (folder, pid) = (server.folder().to_owned(), server.pid());
         drop(server);
         assert!(is_gone(pid));
@@ -46,7 +47,7 @@ fn a_server_is_stopped_in_order() {
         assert!(is_gone(pid) && !server.is_running());
         assert!(server.data().is_dir(), "only drop clears away");
         let log = std::fs::read_to_string(server.error_log()).unwrap();
-        assert!(log.trim_end().ends_with("Shutdown complete"), "{log}");
+        assert!(log.contains("Shutdown complete"), "{log}");
     }
 }
 
@@ -55,13 +56,15 @@ fn a_fresh_server_has_one_user_and_no_database() {
     for installation in installations() {
         let server = start(&installation, &Settings::default());
         let users =
-            sql(&server, "SELECT User, Host FROM mysql.user WHERE User != 'mariadb.sys' ORDER BY Host");
+            sql(&server, "SELECT User, Host FROM mysql.user WHERE User NOT LIKE 'm%.%' ORDER BY Host");
         assert_eq!(users, "root\t127.0.0.1\nroot\t::1\nroot\tlocalhost\n");
-        assert_eq!(sql(&server, "SELECT COUNT(*) FROM mysql.db"), "0\n");
+        assert_eq!(sql(&server, "SELECT COUNT(*) FROM mysql.db WHERE User NOT LIKE 'm%.%'"), "0\n");
         let databases = sql(&server, "SHOW DATABASES");
         let known = ["information_schema", "mysql", "performance_schema", "sys"];
         assert!(databases.lines().all(|name| known.contains(&name)), "{databases}");
-        for table in ["proc", "event", "innodb_table_stats", "func", "plugin", "time_zone"] {
+        // The dictionary of newer MySQL has its routines and events in tables that nobody sees.
+        let shown = if installation.product == Product::MySql97 { 2 } else { 0 };
+        for table in &["proc", "event", "innodb_table_stats", "func", "plugin", "time_zone"][shown..] {
             sql(&server, &format!("SELECT COUNT(*) FROM mysql.{table}"));
         }
         assert_eq!(sql(&server, "SELECT @@local_infile, @@skip_networking"), "1\t1\n");

@@ -428,7 +428,8 @@ fn near(snapshot: &Snapshot, written: &str) -> String {
     }
     if !had.is_empty() {
         let series: Vec<_> = had.iter().map(|(series, _)| series.as_str()).collect();
-        return format!("; {} has it", series.join(", "));
+        let know = if series.len() == 1 { "knows" } else { "know" };
+        return format!("; {} {know} it", series.join(", "));
     }
     let close = snapshot.variables.iter().filter(|(_, variable)| variable.option.is_some());
     let close = close.map(|(known, _)| (distance(known, name), known)).min();
