@@ -291,7 +291,11 @@ fn other_columns(one: (&Contents, &TableEntry), other: (&Contents, &TableEntry))
     (!lines.is_empty()).then(|| format!("{}; rows not compared", lines.join("; ")))
 }
 
-/// How the definitions of a table differ.
+/// How many lines of a definition that one side lacks are shown.
+const SHOWN_MAX: usize = 3;
+
+/// How the definitions of a table differ: lines that only the first has, with a minus, and that only the other
+/// has, with a plus.
 fn tables_differ(
     (one, other): (&TableEntry, &TableEntry),
     folded: NameFolding,
@@ -299,8 +303,15 @@ fn tables_differ(
 ) -> Option<String> {
     let (definition, found) = (&*folded.text(&one.table.definition), &*folded.text(&other.table.definition));
     let tell = if exact { sorted } else { outline };
-    if tell(definition) != tell(found) {
-        return Some("defined otherwise".to_owned());
+    let (told, found_told) = (tell(definition), tell(found));
+    if told != found_told {
+        let only = |sign, lines: &[String], others: &[String]| {
+            let lines = lines.iter().filter(|line| !others.contains(line));
+            let lines = lines.map(|line| format!("{sign} {}", line.trim().trim_end_matches(',')));
+            lines.take(SHOWN_MAX).collect::<Vec<_>>()
+        };
+        let lines = [only('-', &told, &found_told), only('+', &found_told, &told)].concat();
+        return Some(format!("defined otherwise: {}", lines.join("; ")));
     }
     // The same numbers stand for different names.
     for column in one.columns().into_iter().filter(|column| value_text::is_numbered(column, one.version)) {

@@ -240,13 +240,19 @@ pub fn database_defaults(statement: &str) -> (Option<String>, Option<String>) {
 }
 
 /// The parts of a definition that servers of all releases print in the same words: the names of its columns,
-/// and its indexes with their columns.
+/// and its indexes with their columns. Both with the attributes that change what they are for, by MySQL's
+/// names, and the checks that are not enforced.
 #[must_use]
 pub fn outline(definition: &str) -> Vec<String> {
     const KEYS: [&str; 5] = ["PRIMARY KEY ", "UNIQUE KEY ", "KEY ", "FULLTEXT KEY ", "SPATIAL KEY "];
     let line = |line: &str| -> Option<String> {
+        let attributes = attributes(line);
         if let Some(name) = quoted(line) {
-            return Some(format!("column {name}"));
+            return Some(format!("column {name}{attributes}"));
+        }
+        if let Some(check) = line.strip_prefix("CONSTRAINT ") {
+            let name = quoted(check).filter(|_| attributes.contains("NOT ENFORCED"))?;
+            return Some(format!("check {name}{attributes}"));
         }
         if !KEYS.iter().any(|word| line.starts_with(word)) {
             return None;
@@ -264,12 +270,36 @@ pub fn outline(definition: &str) -> Vec<String> {
                 break;
             }
         }
-        Some(line[..at].replace(" DESC", "").replace(" ASC", ""))
+        Some(line[..at].replace(" DESC", "").replace(" ASC", "") + &attributes)
     };
     let mut lines: Vec<String> =
         definition.lines().filter_map(|text| line(text.strip_prefix("  ")?)).collect();
     lines.sort();
     lines
+}
+
+/// The attributes of a line of a definition that not all servers have, each with a space in front.
+fn attributes(line: &str) -> String {
+    let (mut words, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find(['`', '\'']) {
+        words += &rest[..at];
+        rest = &rest[at + closing(&rest[at..], if rest[at..].starts_with('`') { '`' } else { '\'' })..];
+    }
+    words += rest;
+    let mut found = String::new();
+    // MariaDB's word for an index is IGNORED.
+    if ["INVISIBLE", "IGNORED"].iter().any(|word| words.contains(word)) {
+        found += " INVISIBLE";
+    }
+    if words.contains("NOT ENFORCED") {
+        found += " NOT ENFORCED";
+    }
+    let number = ["SRID ", "REF_SYSTEM_ID="].iter().find_map(|word| Some(words.split_once(word)?.1));
+    if let Some(number) = number {
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        found += &format!(" SRID {}", &number[..digits]);
+    }
+    found
 }
 
 /// A definition without the counter, which changes with the rows.
@@ -360,6 +390,16 @@ mod tests {
             outline(text),
             ["KEY `k` (`a`,`b)`(10))", "PRIMARY KEY (`a`)", "column `a`", "column `b)`"]
         );
+        // What MySQL and MariaDB say in other words, and what only one of them has.
+        let mysql = "CREATE TABLE `t` (\n  `NOT ENFORCED` int COMMENT 'SRID 1 INVISIBLE' /*!80023 INVISIBLE */,\n  \
+                     `p` point NOT NULL /*!80003 SRID 4326 */,\n  KEY `k` (`p`) /*!80000 INVISIBLE */,\n  \
+                     CONSTRAINT `c` CHECK ((`p` > 0)) /*!80016 NOT ENFORCED */,\n  CONSTRAINT `d` CHECK (1)\n)";
+        let mariadb = "CREATE TABLE `t` (\n  `NOT ENFORCED` int INVISIBLE COMMENT 'x',\n  \
+                       `p` point NOT NULL REF_SYSTEM_ID=4326,\n  KEY `k` (`p`) IGNORED\n)";
+        let both =
+            ["KEY `k` (`p`) INVISIBLE", "column `NOT ENFORCED` INVISIBLE", "column `p` SRID 4326"].map(str::to_owned);
+        assert_eq!(outline(mariadb), both);
+        assert_eq!(outline(mysql), [&both[..1], &["check `c` NOT ENFORCED".to_owned()], &both[1..]].concat());
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn tables(server: &Server) {
         );
         assert_eq!(server.run(&format!("SELECT COUNT(*) FROM t.p WHERE u >= {min} AND u < {max}")), expected);
     }
-    let explain = "EXPLAIN SELECT id FROM t.p WHERE u BETWEEN url_prefix_min('http://c.example/44') AND url_prefix_max('http://c.example/44')";
+    let explain = "EXPLAIN FORMAT=TRADITIONAL SELECT id FROM t.p WHERE u BETWEEN url_prefix_min('http://c.example/44') AND url_prefix_max('http://c.example/44')";
     assert!(server.run(explain).contains("\trange\t"));
     assert!(
         server.run("INSERT INTO t.p (u) VALUES (url_pack('http://c.example/9'))").contains("Duplicate entry")

@@ -226,6 +226,11 @@ fn families_say_what_the_other_one_lacks() {
     let extra =
         "SELECT extra FROM information_schema.columns WHERE table_schema = 'two' AND column_name = 'h'";
     assert_eq!(value(&mariadb, extra), "INVISIBLE");
+    // What is in both, in their own words, is no difference.
+    let url = format!("unix://root@{}", mariadb.socket().display());
+    let compared = run(folder.path(), &["diff", "--no-defaults", "two", &url]).exits(4);
+    let differs = "`two`.`t`: defined otherwise: - check `c` NOT ENFORCED; - column `g` SRID 4326; + column `g`\n";
+    assert!(compared.out.ends_with(differs), "{}", compared.out);
 }
 
 #[test]
