@@ -11,7 +11,7 @@ use mysql::{ClientIdentity, Conn, DriverError, Opts, OptsBuilder, SslOpts};
 
 use crate::access_denied::quote_account;
 use crate::load::Refused;
-use crate::{Error, Session, SslMode, Target, quote_name};
+use crate::{Error, Session, SslMode, Target, error_code, quote_name};
 
 /// The protocol's own limit for a packet. The driver gets this limit, so that it accepts a row of several
 /// large values, which may exceed the server's `max_allowed_packet`.
@@ -146,6 +146,7 @@ impl Target {
             mysql::Error::DriverError(DriverError::CouldNotConnect(Some((_, why, kind)))) => {
                 self.not_connected(kind, why)
             }
+            mysql::Error::DriverError(DriverError::UnknownAuthPlugin(plugin)) => self.other_login(&plugin),
             mysql::Error::DriverError(error) => Error::Protocol { what: error.to_string() },
             mysql::Error::IoError(error) => self.broke_off(&error, with_tls),
             mysql::Error::CodecError(error) => {
@@ -231,12 +232,35 @@ impl Target {
         Error::Refused { target: self.to_string(), account, code: said.code, why: said.message, hint }
     }
 
+    /// The server wants a way to log in that the driver does not have. Newer MySQL also asks unknown accounts
+    /// for one, so that nobody learns which accounts there are.
+    fn other_login(&self, plugin: &str) -> Error {
+        let account = quote_name(&self.user);
+        Error::Refused {
+            target: self.to_string(),
+            account: self.user.clone(),
+            code: error_code::NOT_SUPPORTED_AUTH_MODE,
+            why: format!("it asks for {plugin}, which remora does not have"),
+            hint: format!(
+                "check the account's name; if it exists, let an administrator run: \
+                 ALTER USER {account}@'...' IDENTIFIED WITH caching_sha2_password BY '...'"
+            ),
+        }
+    }
+
     fn refusal_hint(&self, said: &mysql::error::MySqlError, account: &str) -> String {
         match said.code {
             1045 if said.message.contains("using password: NO") => {
                 "no password was given: put it under [client] in ~/.my.cnf or in MYSQL_PWD".into()
             }
-            1045 => "check user and password; an account is valid only from the hosts that it names".into(),
+            1045 if self.socket.is_some() => {
+                "check user and password; an account is valid only from the hosts that it names. One that \
+                 requires TLS needs TCP (--host=127.0.0.1), and none may have a second factor"
+                    .into()
+            }
+            1045 => "check user and password; an account is valid only from the hosts that it names, and \
+                     none may have a second factor"
+                .into(),
             1698 if self.socket.is_some() => {
                 format!("this account logs in as the system user of its name: run as {}", self.user)
             }
@@ -255,7 +279,7 @@ impl Target {
                 )
             }
             1049 => "check the name of the database, or create it".into(),
-            1129 => "let an administrator run: FLUSH HOSTS".into(),
+            1129 => "let an administrator run: FLUSH HOSTS, or on newer MySQL TRUNCATE performance_schema.host_cache".into(),
             1040 | 1203 | 1226 => "connections are used up: try again, use fewer, or raise the limit".into(),
             1820 | 1862 => "the password has expired: set a new one with ALTER USER".into(),
             3118 | 4151 => "the account is locked: ALTER USER ... ACCOUNT UNLOCK".into(),

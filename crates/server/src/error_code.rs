@@ -34,6 +34,8 @@ const READ_ONLY_MODE: u16 = 1836;
 
 /// ER_PARSE_ERROR: this server does not know such a statement.
 pub(crate) const PARSE: u16 = 1064;
+/// ER_NOT_SUPPORTED_AUTH_MODE
+pub(crate) const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
 /// ER_MUST_CHANGE_PASSWORD: the password has expired.
 pub(crate) const MUST_CHANGE_PASSWORD: u16 = 1820;
 

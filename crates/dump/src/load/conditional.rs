@@ -25,6 +25,7 @@ const SRID: &str = "SRID ";
 pub(super) fn apply(session: &mut Session, manifest: &mut Manifest, summary: &mut LoadSummary) {
     let spaces = tablespaces(session, manifest);
     let is_mariadb = session.about.flavour == Flavour::MariaDb;
+    let has_invisible = !is_mariadb && session.about.version.major >= 8;
     for entry in &mut manifest.tables {
         let (name, definition) = (&entry.table.name, &mut entry.table.definition);
         if let Some((range, space)) = tablespace(definition)
@@ -32,6 +33,10 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest, summary: &mu
         {
             definition.replace_range(range, "");
             summary.omitted.push(format!("table {name}: the tablespace {space}; it gets a file of its own"));
+        }
+        if has_invisible {
+            let changed = for_mysql(definition);
+            summary.rewrites.extend(changed.iter().map(|what| format!("table {name}: {what}")));
         }
         if is_mariadb {
             let for_mariadb = for_mariadb(definition);
@@ -124,6 +129,20 @@ fn for_mariadb(definition: &str) -> ForMariaDb {
     made
 }
 
+/// Replaces MariaDB's word for an index that is not used by MySQL's. Returns what was changed.
+fn for_mysql(definition: &mut String) -> Vec<String> {
+    let mut changed = Vec::new();
+    let lines = definition.lines().map(|line| {
+        let (front, comma) = line.strip_suffix(',').map_or((line, ""), |front| (front, ","));
+        // A comment would end with a quote.
+        let Some(front) = front.strip_suffix(" IGNORED") else { return line.to_owned() };
+        changed.push(format!("{} is INVISIBLE", named(line).unwrap_or_default()));
+        format!("{front} INVISIBLE{comma}")
+    });
+    *definition = lines.collect::<Vec<_>>().join("\n");
+    changed
+}
+
 /// What a line of a definition is about.
 fn named(line: &str) -> Option<&str> {
     quoted(&line[line.find('`')?..])
@@ -151,7 +170,7 @@ fn conditional(line: &str) -> Option<(Range<usize>, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{for_mariadb, reference_systems, tablespace};
+    use super::{for_mariadb, for_mysql, reference_systems, tablespace};
 
     #[test]
     fn what_mariadb_would_skip_is_rewritten_or_named() {
@@ -169,6 +188,16 @@ mod tests {
         // All servers read these.
         let old = "CREATE DATABASE `d` /*!40100 DEFAULT CHARACTER SET utf8mb4 */";
         assert_eq!(for_mariadb(old).text, old);
+    }
+
+    #[test]
+    fn an_index_that_mariadb_ignores_is_invisible() {
+        let mut definition = "CREATE TABLE `t` (\n  `a` int COMMENT ' IGNORED',\n  KEY `k` (`a`) IGNORED,\n  \
+                              KEY `l` (`a`) IGNORED\n) ENGINE=InnoDB"
+            .to_owned();
+        let wanted = definition.replace(") IGNORED", ") INVISIBLE");
+        assert_eq!(for_mysql(&mut definition), ["`k` is INVISIBLE", "`l` is INVISIBLE"]);
+        assert_eq!(definition, wanted);
     }
 
     #[test]

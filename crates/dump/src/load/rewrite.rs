@@ -183,7 +183,10 @@ fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
     } else {
         &["unicode_520_ci", "unicode_ci", "general_ci"]
     };
-    let like = likes.iter().map(|rest| format!("{set}_{rest}")).find(|name| known.contains(name));
+    // Servers call the same character set by one of two names.
+    let sets = if matches!(set, "utf8" | "utf8mb3") { &["utf8mb3", "utf8"][..] } else { &[set] };
+    let likes = likes.iter().flat_map(|rest| sets.iter().map(move |set| format!("{set}_{rest}")));
+    let like = likes.into_iter().find(|name| known.contains(name));
     Some(if known.contains(&swapped) { Some(swapped.clone()) } else { like.filter(|_| !rest.is_empty()) })
 }
 
@@ -245,7 +248,7 @@ mod tests {
     #[test]
     fn the_nearest_collation_is_taken() {
         let known: BTreeSet<String> =
-            ["utf8", "utf8_general_ci", "utf8_bin", "utf8mb4", "utf8mb4_unicode_520_ci", "utf8mb4_bin"]
+            ["utf8", "utf8_general_ci", "utf8_unicode_ci", "utf8_bin", "utf8mb4", "utf8mb4_unicode_520_ci", "utf8mb4_bin"]
                 .map(str::to_owned)
                 .into();
         let of = |name: &str| substitute(name, &known);
@@ -254,5 +257,9 @@ mod tests {
         assert_eq!(of("utf8mb3"), Some(Some("utf8".to_owned())));
         assert_eq!(of("utf8mb4_uca1400_ai_ci"), Some(Some("utf8mb4_unicode_520_ci".to_owned())));
         assert_eq!(of("klingon_ci"), Some(None));
+        assert_eq!(of("utf8mb3_uca1400_ai_ci"), Some(Some("utf8_unicode_ci".to_owned())));
+        let newer: BTreeSet<String> = ["utf8mb3", "utf8mb3_unicode_520_ci"].map(str::to_owned).into();
+        let of = substitute("utf8mb3_uca1400_ai_ci", &newer);
+        assert_eq!(of, Some(Some("utf8mb3_unicode_520_ci".to_owned())));
     }
 }

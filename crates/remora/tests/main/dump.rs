@@ -34,6 +34,8 @@ mod hostile;
 mod interrupt;
 #[path = "dump/large_rows.rs"]
 mod large_rows;
+#[path = "dump/migrate.rs"]
+mod migrate;
 #[path = "dump/physical.rs"]
 mod physical;
 #[path = "dump/physical_kill.rs"]

@@ -273,6 +273,33 @@ fn what_a_target_lacks_is_said_before_anything_is_made() {
     );
 }
 
+/// Newer MySQL asks an account that does not exist for some way to log in, so that nobody learns whether it
+/// does.
+#[test]
+fn a_refused_login_says_what_to_do() {
+    let Some(_) = mysql97("a_refused_login_says_what_to_do") else { return };
+    let folder = folder();
+    let server = filled(
+        Product::MySql97,
+        &[],
+        &[
+            "CREATE USER old@localhost IDENTIFIED WITH sha256_password BY 'x'",
+            "CREATE USER tls@localhost IDENTIFIED BY 'x' REQUIRE SSL",
+        ],
+    );
+    let by = |user: &str| {
+        let mut command = remora(folder.path());
+        command.args(["stat", "--no-defaults", "-px", "-u", user, "0.1", "1", "-S"]).arg(server.socket());
+        Ended::of(&command.output().unwrap()).exits(10)
+    };
+    by("old").says(&["asks for sha256_password", "ALTER USER `old`@'...' IDENTIFIED WITH caching_sha2_password"]);
+    by("tls").says(&["requires TLS needs TCP (--host=127.0.0.1)"]);
+    // It chooses one of its ways by the name.
+    for user in ["nobody", "nobody2", "nobody3", "nobody4"] {
+        by(user).says(&["check"]);
+    }
+}
+
 #[test]
 fn what_only_mysql_has_is_dumped_or_named() {
     let Some(_) = mysql97("what_only_mysql_has_is_dumped_or_named") else { return };
