@@ -294,8 +294,8 @@ fn other_columns(one: (&Contents, &TableEntry), other: (&Contents, &TableEntry))
 /// How many lines of a definition that one side lacks are shown.
 const SHOWN_MAX: usize = 3;
 
-/// How the definitions of a table differ: lines that only the first has, with a minus, and that only the other
-/// has, with a plus.
+/// How the definitions of a table differ: lines that only the first has, with a minus, and lines that only
+/// the other has, with a plus.
 fn tables_differ(
     (one, other): (&TableEntry, &TableEntry),
     folded: NameFolding,

@@ -104,13 +104,14 @@ impl Statement {
         Ok(clean.then(|| (total.saturating_sub(duplicates.ignored), duplicates)))
     }
 
-    /// Rows per statement. Each ignored row has a warning or two, and a session keeps only a limited number of
-    /// them.
+    /// Rows per statement. Each ignored row has a warning or two, and a session keeps only a limited number
+    /// of them.
     fn rows_max(&self, session: &mut Session) -> Result<u64, Error> {
         if self.on_duplicate != OnDuplicate::Ignore {
             return Ok(u64::MAX);
         }
-        let kept = session.value("SELECT @@SESSION.max_error_count")?.and_then(|kept| kept.parse::<u64>().ok());
+        let kept =
+            session.value("SELECT @@SESSION.max_error_count")?.and_then(|kept| kept.parse::<u64>().ok());
         Ok(kept.map_or(1, |kept| (kept / 2).clamp(1, IGNORED_MAX)))
     }
 

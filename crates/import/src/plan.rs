@@ -214,8 +214,8 @@ fn check_existence(request: &Request, table: Option<&Table>, connected: bool) ->
     }
 }
 
-/// How rows get into the table. A swap keeps no triggers, no foreign keys, no history and on MySQL no names of
-/// CHECK constraints, so tables with any of them are loaded in one transaction.
+/// How rows get into the table. A swap keeps no triggers, no foreign keys, no history, and on MySQL no names
+/// of CHECK constraints. So tables with any of them are loaded in one transaction.
 fn strategy(
     request: &Request,
     table: Option<&Table>,

@@ -1,6 +1,6 @@
 //! The staging table, into which rows are loaded, and the swap in which it gets the target's name.
 
-use server::definition::{plain_indexes, quoted, sorted};
+use server::definition::{plain_indexes, sorted};
 use server::{Flavour, Session, TableName};
 
 use crate::Error;
@@ -100,7 +100,7 @@ fn as_compared(session: &Session, definition: &str) -> Vec<String> {
     let mut lines = sorted(definition);
     if session.about.flavour == Flavour::MySql {
         lines.iter_mut().for_each(|line| {
-            if let Some(name) = check_name(line) {
+            if let Some(name) = target::check_name(line) {
                 *line = line.replacen(name, "", 1);
             }
         });
@@ -114,27 +114,15 @@ fn as_compared(session: &Session, definition: &str) -> Vec<String> {
 fn is_same(session: &Session, one: &str, other: &str) -> bool {
     let parts = |definition: &str| {
         let lines = definition.lines().map(|line| line.trim_end_matches(','));
-        let (checks, rest): (Vec<_>, Vec<_>) = lines.partition(|line| check_name(line).is_some());
-        let mut checks: Vec<String> =
-            checks.iter().map(|line| line.replacen(check_name(line).unwrap_or_default(), "", 1)).collect();
+        let (checks, rest): (Vec<_>, Vec<_>) = lines.partition(|line| target::check_name(line).is_some());
+        let mut checks: Vec<String> = checks
+            .iter()
+            .map(|line| line.replacen(target::check_name(line).unwrap_or_default(), "", 1))
+            .collect();
         checks.sort();
         (checks, rest.join("\n"))
     };
     one == other || session.about.flavour == Flavour::MySql && parts(one) == parts(other)
-}
-
-/// The name of the CHECK constraint in a line of a definition.
-fn check_name(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("  CONSTRAINT ")?;
-    let name = quoted(rest)?;
-    rest[name.len()..].starts_with(" CHECK ").then_some(name)
-}
-
-/// Whether somebody has named a CHECK constraint. MySQL calls them after the table, and again when that gets
-/// another name.
-pub(crate) fn has_named_checks(definition: &str, table: &str) -> bool {
-    let own = format!("{table}_chk_");
-    definition.lines().filter_map(check_name).any(|name| !name.trim_matches('`').starts_with(&own))
 }
 
 /// The table's definition as the server prints it, with sorted lines, because the order of indexes does not
@@ -307,8 +295,8 @@ mod tests {
     #[test]
     fn only_the_names_that_mysql_gives_are_known() {
         let line = "  CONSTRAINT `t_chk_1` CHECK ((`a` > 0)),";
-        assert_eq!(check_name(line), Some("`t_chk_1`"));
-        assert_eq!(check_name("  CONSTRAINT `t_chk_1` FOREIGN KEY (`a`)"), None);
-        assert!(!has_named_checks(line, "t") && has_named_checks(line, "u"));
+        assert_eq!(target::check_name(line), Some("`t_chk_1`"));
+        assert_eq!(target::check_name("  CONSTRAINT `t_chk_1` FOREIGN KEY (`a`)"), None);
+        assert!(!target::has_named_checks(line, "t") && target::has_named_checks(line, "u"));
     }
 }

@@ -1,10 +1,9 @@
 //! The table that rows go into.
 
-use server::definition::without_counter;
+use server::definition::{quoted, without_counter};
 use server::{Flavour, Grants, Scope, Session, TableName, quote_name};
 
 use crate::Error;
-use crate::shadow::has_named_checks;
 
 /// A table as the catalogue describes it.
 #[derive(Clone, Debug)]
@@ -191,6 +190,20 @@ pub(crate) fn definition(session: &mut Session, name: &TableName) -> Result<Stri
     let text = session.definition(name)?;
     let body = text.split_once('\n').map_or("", |(_, body)| body);
     Ok(without_counter(body))
+}
+
+/// The name of the CHECK constraint in a line of a definition.
+pub(crate) fn check_name(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("  CONSTRAINT ")?;
+    let name = quoted(rest)?;
+    rest[name.len()..].starts_with(" CHECK ").then_some(name)
+}
+
+/// Whether somebody has named a CHECK constraint. MySQL calls them after the table, and again when that gets
+/// another name.
+pub(crate) fn has_named_checks(definition: &str, table: &str) -> bool {
+    let own = format!("{table}_chk_");
+    definition.lines().filter_map(check_name).any(|name| !name.trim_matches('`').starts_with(&own))
 }
 
 /// The condition that selects a table in `information_schema`.

@@ -396,8 +396,8 @@ mod tests {
                      CONSTRAINT `c` CHECK ((`p` > 0)) /*!80016 NOT ENFORCED */,\n  CONSTRAINT `d` CHECK (1)\n)";
         let mariadb = "CREATE TABLE `t` (\n  `NOT ENFORCED` int INVISIBLE COMMENT 'x',\n  \
                        `p` point NOT NULL REF_SYSTEM_ID=4326,\n  KEY `k` (`p`) IGNORED\n)";
-        let both =
-            ["KEY `k` (`p`) INVISIBLE", "column `NOT ENFORCED` INVISIBLE", "column `p` SRID 4326"].map(str::to_owned);
+        let both = ["KEY `k` (`p`) INVISIBLE", "column `NOT ENFORCED` INVISIBLE", "column `p` SRID 4326"]
+            .map(str::to_owned);
         assert_eq!(outline(mariadb), both);
         assert_eq!(outline(mysql), [&both[..1], &["check `c` NOT ENFORCED".to_owned()], &both[1..]].concat());
     }

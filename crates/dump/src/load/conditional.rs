@@ -192,9 +192,10 @@ mod tests {
 
     #[test]
     fn an_index_that_mariadb_ignores_is_invisible() {
-        let mut definition = "CREATE TABLE `t` (\n  `a` int COMMENT ' IGNORED',\n  KEY `k` (`a`) IGNORED,\n  \
+        let mut definition =
+            "CREATE TABLE `t` (\n  `a` int COMMENT ' IGNORED',\n  KEY `k` (`a`) IGNORED,\n  \
                               KEY `l` (`a`) IGNORED\n) ENGINE=InnoDB"
-            .to_owned();
+                .to_owned();
         let wanted = definition.replace(") IGNORED", ") INVISIBLE");
         assert_eq!(for_mysql(&mut definition), ["`k` is INVISIBLE", "`l` is INVISIBLE"]);
         assert_eq!(definition, wanted);

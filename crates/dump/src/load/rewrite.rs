@@ -247,10 +247,17 @@ mod tests {
 
     #[test]
     fn the_nearest_collation_is_taken() {
-        let known: BTreeSet<String> =
-            ["utf8", "utf8_general_ci", "utf8_unicode_ci", "utf8_bin", "utf8mb4", "utf8mb4_unicode_520_ci", "utf8mb4_bin"]
-                .map(str::to_owned)
-                .into();
+        let known: BTreeSet<String> = [
+            "utf8",
+            "utf8_general_ci",
+            "utf8_unicode_ci",
+            "utf8_bin",
+            "utf8mb4",
+            "utf8mb4_unicode_520_ci",
+            "utf8mb4_bin",
+        ]
+        .map(str::to_owned)
+        .into();
         let of = |name: &str| substitute(name, &known);
         assert_eq!(of("utf8_bin"), None);
         assert_eq!(of("utf8mb3_general_ci"), Some(Some("utf8_general_ci".to_owned())));

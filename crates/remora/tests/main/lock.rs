@@ -68,7 +68,11 @@ fn writes_wait_while_the_command_runs(place: &Place) {
         let running = start(place, &["--", "sh", "-c", &script]);
         until("the command runs", || place.path("gentle.started").exists());
         writer.execute("INSERT INTO t VALUES (3)").unwrap();
-        assert_eq!(writer.execute("CREATE TABLE u (id INT)").unwrap_err().code(), Some(1205), "DDL has to wait");
+        assert_eq!(
+            writer.execute("CREATE TABLE u (id INT)").unwrap_err().code(),
+            Some(1205),
+            "DDL has to wait"
+        );
         place.file("gentle.go", "");
         running.end().exits(3).says(&["lock (instance) was held for"]);
     }

@@ -229,7 +229,8 @@ fn families_say_what_the_other_one_lacks() {
     // What is in both, in their own words, is no difference.
     let url = format!("unix://root@{}", mariadb.socket().display());
     let compared = run(folder.path(), &["diff", "--no-defaults", "two", &url]).exits(4);
-    let differs = "`two`.`t`: defined otherwise: - check `c` NOT ENFORCED; - column `g` SRID 4326; + column `g`\n";
+    let differs =
+        "`two`.`t`: defined otherwise: - check `c` NOT ENFORCED; - column `g` SRID 4326; + column `g`\n";
     assert!(compared.out.ends_with(differs), "{}", compared.out);
 }
 
@@ -292,7 +293,8 @@ fn a_refused_login_says_what_to_do() {
         command.args(["stat", "--no-defaults", "-px", "-u", user, "0.1", "1", "-S"]).arg(server.socket());
         Ended::of(&command.output().unwrap()).exits(10)
     };
-    by("old").says(&["asks for sha256_password", "ALTER USER `old`@'...' IDENTIFIED WITH caching_sha2_password"]);
+    by("old")
+        .says(&["asks for sha256_password", "ALTER USER `old`@'...' IDENTIFIED WITH caching_sha2_password"]);
     by("tls").says(&["requires TLS needs TCP (--host=127.0.0.1)"]);
     // It chooses one of its ways by the name.
     for user in ["nobody", "nobody2", "nobody3", "nobody4"] {

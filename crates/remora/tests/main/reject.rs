@@ -93,7 +93,10 @@ fn bytes_that_are_no_utf8_are_named() {
         place.sql(&["CREATE TABLE t (id INT, name VARCHAR(20))"]);
         let file = place.file("p.csv", b"id,name\n1,ann\n2,b\xffb\n3,c\xe2\xe2\n".as_slice());
         let import = ["--into", "t", "--encoding", "utf-8"];
-        place.import(&[&[file.as_str()], import.as_slice()].concat()).exits(1).says(&["p.csv:3: column name, value 'b"]);
+        place
+            .import(&[&[file.as_str()], import.as_slice()].concat())
+            .exits(1)
+            .says(&["p.csv:3: column name, value 'b"]);
         place.untouched("t", 0);
         place.import(&[&[file.as_str(), "--max-rejects", "2"], import.as_slice()].concat()).exits(3);
         assert_eq!(place.rows("SELECT * FROM t"), ["1|ann"]);

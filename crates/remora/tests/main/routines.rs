@@ -190,7 +190,8 @@ fn counts(server: &Sandbox, load: &mut Session, seconds: u32) -> bool {
         return false;
     }
     let cell = |name: &str, column: usize| {
-        let row = rows.iter().find(|row| row[0].as_deref().is_some_and(|found| found.eq_ignore_ascii_case(name)));
+        let row =
+            rows.iter().find(|row| row[0].as_deref().is_some_and(|found| found.eq_ignore_ascii_case(name)));
         row.unwrap_or_else(|| panic!("no {name}: {rows:?}"))[column].clone()
     };
     let number = |name: &str, column: usize| cell(name, column).unwrap().parse::<f64>().unwrap();

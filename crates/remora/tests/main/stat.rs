@@ -13,9 +13,7 @@ use std::process::{Command, Stdio};
 use sandbox::Sandbox;
 use serde_json::Value;
 
-use crate::support::{
-    Ended, Running, connect, of_today, on_products, products, remora, start, tell, until,
-};
+use crate::support::{Ended, Running, connect, of_today, on_products, products, remora, start, tell, until};
 
 /// `remora stat` on a server.
 fn stat(server: &Sandbox, arguments: &[&str]) -> Command {

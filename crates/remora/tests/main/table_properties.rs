@@ -96,7 +96,8 @@ fn an_import_leaves_the_properties_of_a_table_unchanged() {
             tell(&create);
             let (before, paths) = (definition(place), files(&folder));
             // MySQL 8 and later leave files of MyISAM in the data folder.
-            let elsewhere = table.contains("<>") && (place.product != Product::MySql97 || !table.contains("MyISAM"));
+            let elsewhere =
+                table.contains("<>") && (place.product != Product::MySql97 || !table.contains("MyISAM"));
             assert_eq!(elsewhere, !paths.is_empty(), "{paths:?}");
             for more in [
                 &[][..],

@@ -452,7 +452,11 @@ fn advice_needs_a_reason_on_this_server() {
             "--log-bin=b",
             "--server-id=1",
             "--sync-binlog=0",
-            if product == Product::MySql97 { "--binlog-expire-logs-seconds=0" } else { "--expire-logs-days=0" },
+            if product == Product::MySql97 {
+                "--binlog-expire-logs-seconds=0"
+            } else {
+                "--expire-logs-days=0"
+            },
             "--innodb-flush-log-at-trx-commit=2",
             "--skip-innodb-doublewrite",
             "--join-buffer-size=64M",

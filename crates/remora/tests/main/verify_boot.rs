@@ -49,8 +49,7 @@ fn a_booted_generation_has_all_committed_rows() {
         tell(product);
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
         let mut server = filled(product);
-        let end =
-            connect(server.socket()).binary_log_status().unwrap().remove(0).remove(1).unwrap();
+        let end = connect(server.socket()).binary_log_status().unwrap().remove(0).remove(1).unwrap();
         server.kill().unwrap();
         let image = folder.path().join("volume");
         // The data folder is not at the top.

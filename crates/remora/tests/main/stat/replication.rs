@@ -62,8 +62,9 @@ fn a_replica_shows_how_far_it_is_behind_and_its_source_how_many_read_from_it() {
             there.execute(&format!("GRANT REPLICATION SLAVE ON *.* TO r@'{host}'")).unwrap();
         }
         let port = source.port().unwrap();
-        let change =
-            format!("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='r', MASTER_SSL=0");
+        let change = format!(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='r', MASTER_SSL=0"
+        );
         // Accounts of newer MySQL send their password encrypted.
         let key = if product == Product::MySql97 { ", GET_MASTER_PUBLIC_KEY=1" } else { "" };
         replicate(&mut here, &(change + key));

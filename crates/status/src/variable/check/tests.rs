@@ -379,9 +379,10 @@ fn an_option_that_takes_a_name_is_no_switch() {
                 || variable.kind.is_none() && variable.default.as_deref().and_then(switch).is_some();
             // The program prints TRUE or FALSE for an option that is a switch.
             let takes_text = variable.option == Some(Argument::Optional)
-                && variable.printed.as_deref().is_some_and(|printed| {
-                    switch(printed).is_none() && printed.parse::<f64>().is_err()
-                });
+                && variable
+                    .printed
+                    .as_deref()
+                    .is_some_and(|printed| switch(printed).is_none() && printed.parse::<f64>().is_err());
             assert_eq!(is_switch && takes_text, is_named_switch(name), "{series}: {name}");
             if is_named_switch(name) {
                 assert!(!matches!(verdict(name, "mysql-bin"), Some(Verdict::Differs)), "{series}: {name}");
