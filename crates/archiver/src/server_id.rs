@@ -8,7 +8,10 @@ use server::{Error, Session, Target};
 /// connection of an earlier run that was killed.
 pub(crate) fn must_be_free(session: &mut Session, target: &Target, server_id: u32) -> Result<()> {
     // That takes a privilege that an archive does not need.
-    let Ok(rows) = session.replicas() else { return Ok(()) };
+    let rows = match session.replicas() {
+        Err(error) if error.code().is_some() => return Ok(()),
+        rows => rows?,
+    };
     let number = server_id.to_string();
     for row in rows {
         let mut cells = row.into_iter().map(Option::unwrap_or_default);
