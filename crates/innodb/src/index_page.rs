@@ -78,6 +78,10 @@ pub struct RecordHeader {
     pub least: bool,
     /// Its number in the heap.
     pub heap_number: u16,
+    /// Whether it says the version of the table that it was written for (MySQL 8.0.29 and later).
+    pub versioned: bool,
+    /// Whether it says how many fields it has (MySQL 8.0.12 to 8.0.28).
+    pub counted: bool,
     status: u8,
     next: u16,
 }
@@ -96,6 +100,8 @@ impl RecordHeader {
             deleted: info & 0x20 != 0,
             least: info & 0x10 != 0,
             heap_number: u16::from_be_bytes([heap_high, heap_low]) >> 3,
+            versioned: info & 0x40 != 0,
+            counted: info & 0x80 != 0,
             status: heap_low & 7,
             next: u16::from_be_bytes([next_high, next_low]),
         }
@@ -133,7 +139,7 @@ impl<'a> IndexPage<'a> {
     /// for ROW_FORMAT=REDUNDANT.
     pub fn parse(bytes: &'a Page, number: u32) -> Result<IndexPage<'a>, Error> {
         let kind = page::kind(bytes);
-        if ![Kind::INDEX, Kind::INSTANT].contains(&kind) {
+        if ![Kind::INDEX, Kind::INSTANT, Kind::SDI].contains(&kind) {
             return Err(corrupt(number, 24, format!("a page of a tree has the type {}", kind.0)));
         }
         let field = |at: usize| u16_at(bytes, DATA + at);

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::index_page::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
 use crate::off_page::REFERENCE_BYTES;
 use crate::page::{Page, corrupt, u32_at};
-use crate::table::{Field, Index, Length};
+use crate::table::{Field, Index, Length, Stored};
 
 /// The most fields of a row.
 const FIELDS_MAX: usize = 1023 + 3;
@@ -25,8 +25,28 @@ pub struct Layout {
     core_fields: usize,
     /// For each field how many fields before it may be NULL; one entry more than fields.
     nullable_before: Vec<u16>,
-    /// The values of instantly added fields that a record leaves out at its end. NULL or bytes.
+    /// For each field the value that it has in records without it. NULL or bytes; none is NULL.
     defaults: Vec<Option<Vec<u8>>>,
+    /// Which fields a record has, by the version of the table that it was written for (MySQL).
+    versions: Vec<VersionFields>,
+}
+
+/// The fields of a record that was written for one version of the table.
+#[derive(Clone, Debug)]
+struct VersionFields {
+    is_there: Vec<bool>,
+    null_bytes: usize,
+}
+
+/// What a record has.
+struct Head<'a> {
+    /// The number of fields, from the first.
+    fields: usize,
+    /// Those of them that it has, if not all.
+    is_there: Option<&'a [bool]>,
+    null_bytes: usize,
+    /// Whether it describes instant changes.
+    blob: bool,
 }
 
 /// Where a field's bytes are in a page.
@@ -89,10 +109,31 @@ impl Layout {
             count += u16::from(field.nullable);
             nullable_before.push(count);
         }
-        Layout { fields, key_fields, core_fields, nullable_before, defaults: Vec::new() }
+        let (defaults, versions) = (Vec::new(), Vec::new());
+        Layout { fields, key_fields, core_fields, nullable_before, defaults, versions }
     }
 
-    /// Sets the values that a record leaves out at its end, from the first such field on.
+    /// The layout of the rows of a table of MySQL 8 and later. Records without a version have the first
+    /// `core_fields`.
+    pub(crate) fn versioned(stored: &Stored, key_fields: usize, core_fields: usize) -> Layout {
+        let fields = stored.fields.iter().map(|field| field.field).collect();
+        let mut layout = Layout::of(fields, key_fields, core_fields);
+        layout.defaults = stored.fields.iter().map(|field| field.default.clone()).collect();
+        let last = stored.fields.iter().map(|field| field.added.max(field.dropped.unwrap_or(0))).max();
+        // A table of an older server that has added fields has version 0, too.
+        layout.versions = (0..=last.unwrap_or(0))
+            .map(|version| stored.fields_of(version))
+            .map(|is_there| {
+                let nullable =
+                    is_there.iter().zip(&layout.fields).filter(|(is, field)| **is && field.nullable);
+                let null_bytes = nullable.count().div_ceil(8);
+                VersionFields { is_there, null_bytes }
+            })
+            .collect();
+        layout
+    }
+
+    /// Sets the value of each field in records without it.
     pub(crate) fn set_defaults(&mut self, defaults: Vec<Option<Vec<u8>>>) {
         self.defaults = defaults;
     }
@@ -140,11 +181,15 @@ impl Layout {
         let mut backward =
             BackwardReader { page: page.bytes, at: origin.saturating_sub(RECORD_HEADER_BYTES) };
         let mut end = origin;
-        let (stored, null_bytes, blob) = self.head(page, header, origin, &mut backward)?;
+        let Head { fields, is_there, null_bytes, blob } = self.head(page, header, origin, &mut backward)?;
         let mut nulls = BackwardReader { page: page.bytes, at: backward.at };
         backward.at = backward.at.saturating_sub(null_bytes);
         let (mut bits, mut bit) = (0, 8);
-        for (number, field) in self.fields.iter().enumerate().take(stored) {
+        for (number, field) in self.fields.iter().enumerate().take(fields) {
+            if is_there.is_some_and(|is_there| is_there.get(number) != Some(&true)) {
+                places.push(FieldPosition::Default);
+                continue;
+            }
             if blob && number == self.key_fields + SYSTEM_FIELDS {
                 end += REFERENCE_BYTES;
             }
@@ -191,7 +236,8 @@ impl Layout {
         Ok(Extent { start: backward.at, origin, end })
     }
 
-    /// How many fields a record has, its NULL bits, and whether it describes instant changes.
+    /// What a record has. MySQL puts the number of fields, or a version of the table, before the NULL bits, and
+    /// says so in the header; MariaDB has a kind of record for it.
     #[inline]
     fn head(
         &self,
@@ -199,26 +245,54 @@ impl Layout {
         header: RecordHeader,
         origin: usize,
         backward: &mut BackwardReader<'_>,
-    ) -> Result<(usize, usize, bool), Error> {
+    ) -> Result<Head<'_>, Error> {
+        let some = |fields: usize, of: usize, blob: bool| Head {
+            fields,
+            is_there: None,
+            null_bytes: self.null_bytes(of),
+            blob,
+        };
         match header.status() {
-            Some(Status::Ordinary) => Ok((self.core_fields, self.null_bytes(self.core_fields), false)),
-            Some(Status::NodePointer) => Ok((self.key_fields, self.null_bytes(self.core_fields), false)),
+            Some(Status::Ordinary) if header.versioned => {
+                let number = backward.byte();
+                let version = self.versions.get(usize::from(number)).ok_or_else(|| {
+                    let what = format!("a record is of version {number} of the table, which it did not have");
+                    corrupt(page.number, origin, what)
+                })?;
+                let VersionFields { is_there, null_bytes } = version;
+                let (fields, is_there) = (self.fields.len(), Some(is_there.as_slice()));
+                Ok(Head { fields, is_there, null_bytes: *null_bytes, blob: false })
+            }
+            Some(Status::Ordinary) if header.counted => {
+                let first = usize::from(backward.byte());
+                let fields =
+                    if first < 0x80 { first } else { (first & 0x7F) << 8 | usize::from(backward.byte()) };
+                self.fits(page, origin, fields)?;
+                Ok(some(fields, fields, false))
+            }
+            Some(Status::Ordinary) => Ok(some(self.core_fields, self.core_fields, false)),
+            Some(Status::NodePointer) => Ok(some(self.key_fields, self.core_fields, false)),
             Some(Status::Instant) => {
                 let low = backward.byte();
                 let more = if low < 0x80 { 0 } else { usize::from(backward.byte()) << 7 };
                 let blob = header.is_metadata() && header.deleted;
                 let fields = self.core_fields + (usize::from(low & 0x7F) | more) + 1 - usize::from(blob);
-                if fields > self.fields.len().min(FIELDS_MAX) {
-                    let what = format!(
-                        "a record has {fields} fields, the definition {}: it is not that of this table",
-                        self.fields.len()
-                    );
-                    return Err(corrupt(page.number, origin, what));
-                }
-                Ok((fields, self.null_bytes(fields), blob))
+                self.fits(page, origin, fields)?;
+                Ok(some(fields, fields, blob))
             }
             None => Err(corrupt(page.number, origin, "a record of no known kind")),
         }
+    }
+
+    fn fits(&self, page: &IndexPage<'_>, origin: usize, fields: usize) -> Result<(), Error> {
+        if fields <= self.fields.len().min(FIELDS_MAX) {
+            return Ok(());
+        }
+        let what = format!(
+            "a record has {fields} fields, the definition {}: it is not that of this table",
+            self.fields.len()
+        );
+        Err(corrupt(page.number, origin, what))
     }
 
     /// The bytes of a field whose place was found in this page.
@@ -236,10 +310,11 @@ impl Layout {
                 Some((local, reference)) => FieldValue::External(local, reference),
                 None => FieldValue::Null,
             },
-            FieldPosition::Default => {
-                let default = field.checked_sub(self.core_fields).and_then(|at| self.defaults.get(at));
-                default.and_then(Option::as_deref).map_or(FieldValue::Null, FieldValue::Whole)
-            }
+            FieldPosition::Default => self
+                .defaults
+                .get(field)
+                .and_then(Option::as_deref)
+                .map_or(FieldValue::Null, FieldValue::Whole),
         }
     }
 }

@@ -1,12 +1,14 @@
-//! A table's definition, from its `.frm` file or from the text of its CREATE TABLE.
+//! A table's definition, from its `.frm` file, from its own tablespace, or from the text of its CREATE TABLE.
 
 use std::io::Read;
 
 use disk::Disk;
+use innodb::sdi;
+use innodb::table::dictionary::Definition;
 use innodb::table::{Table, Version, frm, sql};
 
 use crate::error::io;
-use crate::{Error, TableFiles};
+use crate::{Error, File, TableFiles};
 
 /// The server version that is assumed for a definition in SQL; only UUIDs of servers before late 2023 were
 /// stored differently.
@@ -16,17 +18,25 @@ const VIEW: &[u8] = b"TYPE=";
 
 impl TableFiles {
     /// The table's definition; none for a view. `statements` is SQL with its CREATE TABLE, which is used
-    /// instead of the file beside the data.
+    /// instead of the file beside the data. A tablespace of MySQL 8 or later says more than both.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::File`] and [`Error::Bytes`] for a definition that is not understood, or of
     /// another engine; [`Error::Missing`].
     pub fn definition(&self, disk: &dyn Disk, statements: Option<&str>) -> Result<Option<Table>, Error> {
+        if let Some(own) = self.dictionary(disk)? {
+            return Ok(Some(own.table()?));
+        }
         if let Some(text) = statements {
             let statement = sql::find(text, Some(&self.schema), &self.name)?;
             return Ok(Some(sql::parse(statement, SQL_VERSION)?));
         }
         let Some(path) = &self.frm else {
+            if self.files.is_empty() {
+                return Err(Error::Missing(
+                    "it has only an .sdi file: its engine is another one than InnoDB".to_owned(),
+                ));
+            }
             return Err(Error::Missing(format!(
                 "there is no {}.frm beside its data: copy that file, too, or give what SHOW CREATE TABLE says with --schema",
                 self.name
@@ -44,5 +54,39 @@ impl TableFiles {
             ));
         }
         Ok(Some(table))
+    }
+
+    /// The definition in the table's own tablespace, which MySQL 8 and later writes there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::File`]; [`Error::Missing`] if the tablespace has only other tables.
+    pub fn dictionary(&self, disk: &dyn Disk) -> Result<Option<Definition>, Error> {
+        // MySQL 8 has no such files.
+        let Some(path) = self.files.first().filter(|_| self.frm.is_none()) else { return Ok(None) };
+        let Some(mut all) = File::open(disk, path)?.definitions()? else { return Ok(None) };
+        let is_it = |own: &Definition| own.schema() == self.schema && own.name() == self.name;
+        match all.iter().position(is_it) {
+            Some(at) => Ok(Some(all.swap_remove(at))),
+            // A file that was copied and renamed.
+            None if all.len() == 1 => Ok(all.pop()),
+            None => {
+                Err(Error::Missing(format!("{}: a general tablespace without this table", path.display())))
+            }
+        }
+    }
+}
+
+impl File {
+    /// The definitions of the tables in it; none if it is not of MySQL 8 or later.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::File`].
+    pub(crate) fn definitions(&self) -> Result<Option<Vec<Definition>>, Error> {
+        let mut file = self.clone();
+        let texts = sdi::tables(&self.space().clone(), &mut file).map_err(|error| error.of(self.path()))?;
+        let Some(texts) = texts else { return Ok(None) };
+        let parse =
+            |text: &Vec<u8>| Definition::parse(text).map_err(|error| Error::from(error).of(self.path()));
+        texts.iter().map(parse).collect::<Result<Vec<_>, _>>().map(Some)
     }
 }
