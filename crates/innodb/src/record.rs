@@ -349,3 +349,96 @@ impl BackwardReader<'_> {
         (usize::from(first), false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::page::{DATA, Kind, PAGE_BYTES};
+    use crate::table::{StoredField, StoredTree};
+
+    /// Where the record of these tests begins.
+    const ORIGIN: usize = 140;
+
+    fn field(column: Option<usize>, nullable: bool, bytes: u16) -> Field {
+        Field { column, nullable, length: Length::Fixed(bytes), prefix: None, descending: false }
+    }
+
+    /// A table with a key of one byte and four columns of one byte that may be NULL. MySQL 8.0.12 added the
+    /// second and third instantly. A later one dropped the third as version 1 and added the fourth as version 2.
+    fn stored() -> Stored {
+        let of = |field, added, dropped, default: Option<u8>| StoredField {
+            field,
+            added,
+            dropped,
+            default: default.map(|byte| vec![byte]),
+        };
+        let fields = vec![
+            of(field(Some(0), false, 1), 0, None, None),
+            of(field(None, false, 6), 0, None, None),
+            of(field(None, false, 7), 0, None, None),
+            of(field(Some(1), true, 1), 0, None, None),
+            of(field(Some(2), true, 1), 0, None, Some(22)),
+            of(field(None, true, 1), 0, Some(1), None),
+            of(field(Some(3), true, 1), 2, None, Some(44)),
+        ];
+        let trees = BTreeMap::from([
+            (1, StoredTree { root: 4, instant_columns: Some(2) }),
+            (2, StoredTree { root: 4, instant_columns: None }),
+        ]);
+        Stored { fields, trees }
+    }
+
+    /// The values of all fields behind the system's, in a record with these info bits and bytes before its header.
+    fn values(space: u32, info: u8, before: &[u8], fields: &[u8]) -> Result<Vec<Option<u8>>, Error> {
+        let stored = stored();
+        let layout = Layout::versioned(&stored, 1, stored.core_fields(space));
+        let mut bytes = Box::new([0; PAGE_BYTES]);
+        bytes[24..26].copy_from_slice(&Kind::INDEX.0.to_be_bytes());
+        bytes[DATA..DATA + 2].copy_from_slice(&2_u16.to_be_bytes());
+        bytes[DATA + 2..DATA + 4].copy_from_slice(&200_u16.to_be_bytes());
+        bytes[DATA + 4..DATA + 6].copy_from_slice(&0x8003_u16.to_be_bytes());
+        bytes[DATA + 16..DATA + 18].copy_from_slice(&1_u16.to_be_bytes());
+        bytes[ORIGIN - 5] = info;
+        let start = ORIGIN - 5 - before.len();
+        bytes[start..ORIGIN - 5].copy_from_slice(before);
+        bytes[ORIGIN + 14..ORIGIN + 14 + fields.len()].copy_from_slice(fields);
+        let page = IndexPage::parse(&bytes, 4)?;
+        let mut places = Vec::new();
+        let extent = layout.parse(&page, RecordHeader::at(&bytes, ORIGIN), ORIGIN, &mut places)?;
+        assert_eq!((extent.start, extent.end), (start, ORIGIN + 14 + fields.len()));
+        let value = |(at, place): (usize, &FieldPosition)| match layout.stored(&bytes, at, *place) {
+            FieldValue::Whole(bytes) => bytes.first().copied(),
+            _ => None,
+        };
+        Ok(places.iter().enumerate().skip(3).map(value).collect())
+    }
+
+    #[test]
+    fn records_say_their_number_of_fields_or_their_version() {
+        // Before the first change, in a table of MySQL 8.0.12: two columns of the five that followed.
+        assert_eq!(values(1, 0, &[0], &[1]).unwrap(), [Some(1), Some(22), None, Some(44)]);
+        // It says how many fields there are, in one byte or in two.
+        assert_eq!(values(1, 0x80, &[0b10, 5], &[1]).unwrap(), [Some(1), None, None, Some(44)]);
+        assert_eq!(values(1, 0x80, &[0, 6], &[1, 2, 3]).unwrap(), [Some(1), Some(2), Some(3), Some(44)]);
+        assert_eq!(
+            values(1, 0x80, &[0, 6, 0x80], &[1, 2, 3]).unwrap(),
+            [Some(1), Some(2), Some(3), Some(44)]
+        );
+        // It says its version: the third column is gone in 1, the fourth is there from 2 on.
+        assert_eq!(values(1, 0x40, &[0, 0], &[1, 2, 3]).unwrap(), [Some(1), Some(2), Some(3), Some(44)]);
+        assert_eq!(values(1, 0x40, &[0b10, 1], &[1]).unwrap(), [Some(1), None, None, Some(44)]);
+        assert_eq!(values(1, 0x40, &[0b01, 2], &[2, 4]).unwrap(), [None, Some(2), None, Some(4)]);
+        // In another tablespace nothing was added by MySQL 8.0.12.
+        assert_eq!(values(2, 0, &[0b010], &[1, 3]).unwrap(), [Some(1), None, Some(3), Some(44)]);
+    }
+
+    #[test]
+    fn versions_and_numbers_that_there_are_not_are_errors() {
+        let error = values(1, 0x40, &[0, 3], &[1]).unwrap_err().to_string();
+        assert!(error.contains("version 3"), "{error}");
+        let error = values(1, 0x80, &[0, 8], &[1]).unwrap_err().to_string();
+        assert!(error.contains("8 fields, the definition 7"), "{error}");
+    }
+}

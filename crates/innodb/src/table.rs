@@ -242,6 +242,12 @@ impl Table {
         Ok(tree.root)
     }
 
+    /// The tablespaces that the table is in, by number; none if the definition does not say it.
+    #[must_use]
+    pub fn spaces(&self) -> Vec<u32> {
+        self.stored.iter().flat_map(|stored| stored.trees.keys().copied()).collect()
+    }
+
     /// How its rows are stored, if the definition says so.
     pub(crate) fn stored(&self) -> Option<&Stored> {
         self.stored.as_ref()

@@ -4,6 +4,7 @@
 //! what InnoDB adds to it. What is not listed here is not read.
 
 mod column;
+mod create;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ const HIDDEN_BY_ENGINE: u8 = 2;
 const HIDDEN_BY_SERVER: u8 = 3;
 /// The order of a descending key part.
 const DESCENDING: u8 = 3;
+/// The column that a FULLTEXT key adds.
+const DOC_ID: &str = "FTS_DOC_ID";
 /// Stands for the whole column in InnoDB's own parts of an index.
 const WHOLE: u32 = u32::MAX;
 
@@ -44,6 +47,53 @@ struct Object {
     indexes: Vec<DictIndex>,
     #[serde(default)]
     partitions: Vec<DictPartition>,
+    // For the text alone.
+    collation_id: u16,
+    #[serde(default)]
+    comment: String,
+    #[serde(default)]
+    options: Pairs,
+    #[serde(default)]
+    tablespace_ref: String,
+    #[serde(default)]
+    foreign_keys: Vec<ForeignKey>,
+    #[serde(default)]
+    check_constraints: Vec<Check>,
+    #[serde(default)]
+    partition_type: u8,
+    #[serde(default)]
+    partition_expression: String,
+    #[serde(default)]
+    default_partitioning: u8,
+    #[serde(default)]
+    subpartition_type: u8,
+    #[serde(default)]
+    subpartition_expression: String,
+    #[serde(default)]
+    default_subpartitioning: u8,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Check {
+    name: String,
+    state: u8,
+    check_clause: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ForeignKey {
+    name: String,
+    update_rule: u8,
+    delete_rule: u8,
+    referenced_table_schema_name: String,
+    referenced_table_name: String,
+    elements: Vec<ForeignPart>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ForeignPart {
+    column_opx: usize,
+    referenced_column_name: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -70,6 +120,27 @@ struct DictColumn {
     #[serde(default)]
     elements: Vec<Element>,
     collation_id: u16,
+    // For the text alone.
+    #[serde(default)]
+    column_type_utf8: String,
+    #[serde(default)]
+    is_explicit_collation: bool,
+    #[serde(default)]
+    has_no_default: bool,
+    #[serde(default)]
+    default_value_utf8_null: bool,
+    #[serde(default)]
+    default_value_utf8: String,
+    #[serde(default)]
+    default_option: String,
+    #[serde(default)]
+    update_option: String,
+    #[serde(default)]
+    comment: String,
+    #[serde(default)]
+    srs_id_null: bool,
+    #[serde(default)]
+    srs_id: u32,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -86,6 +157,16 @@ struct DictIndex {
     #[serde(default)]
     se_private_data: Pairs,
     elements: Vec<DictPart>,
+    // For the text alone.
+    #[serde(default)]
+    comment: String,
+    #[serde(default)]
+    options: Pairs,
+    #[serde(default)]
+    algorithm: u8,
+    #[serde(default)]
+    is_algorithm_explicit: bool,
+    is_visible: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -105,6 +186,13 @@ struct DictPartition {
     indexes: Vec<PartitionIndex>,
     #[serde(default)]
     subpartitions: Vec<DictPartition>,
+    // For the text alone.
+    #[serde(default)]
+    description_utf8: String,
+    #[serde(default)]
+    comment: String,
+    #[serde(default)]
+    options: Pairs,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -167,6 +255,7 @@ impl Definition {
             other => return Err(corrupt(format!("it has the row format {other}, which there is not"))),
         };
         let columns = object.columns.iter().map(DictColumn::column).collect::<Result<Vec<_>, _>>()?;
+        // A key of an expression has a hidden column, and finds no row by a column.
         let keys = object.indexes.iter().filter(|index| !index.hidden).map(|index| index.key(&columns));
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         let partitions = object.partitions.iter().map(DictPartition::partition).collect();
@@ -257,7 +346,10 @@ impl Definition {
         for partition in leaves {
             let index = partition.indexes.iter().find(|index| index.index_opx == 0);
             let index = index.ok_or_else(|| corrupt("a partition has no index"))?;
-            trees.extend([tree(&index.se_private_data, &partition.se_private_data)?]);
+            let (space, tree) = tree(&index.se_private_data, &partition.se_private_data)?;
+            if trees.insert(space, tree).is_some() {
+                return Err(Error::unsupported("several of its partitions are in one general tablespace"));
+            }
         }
         if let (true, Some(index)) = (trees.is_empty(), object.indexes.first()) {
             trees.extend([tree(&index.se_private_data, &object.se_private_data)?]);

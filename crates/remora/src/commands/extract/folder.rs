@@ -14,7 +14,7 @@ use server::definition::{counted, with_counter, without_counter};
 use server::{TableName, quote_name};
 
 use super::place::Place;
-use super::{Arguments, Wish};
+use super::{Arguments, Wish, chosen};
 
 /// Compression of the data files: that of `remora dump`.
 const CODEC: (Codec, u32) = (Codec::Zstd, 1);
@@ -44,17 +44,18 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses tables whose whole definitions are not known.
+/// Refuses tables whose whole definitions are not known. Those of MySQL 8 and later are in their files.
 pub(super) fn check_definitions(arguments: &Arguments, place: &Place) -> anyhow::Result<()> {
+    let has_own = || chosen(arguments, &place.source).map(|all| all.iter().all(|table| table.frm.is_none()));
     anyhow::ensure!(
-        arguments.schema.is_some() || place.catalogue.is_some(),
+        arguments.schema.is_some() || place.catalogue.is_some() || has_own()?,
         "--format dump needs complete definitions, and .frm files lack foreign keys: give the output of SHOW CREATE TABLE, or of 'remora dump --no-data', with --schema"
     );
     Ok(())
 }
 
-/// The table as the dump describes it: as --schema says, or as the server says that has recovered it. None
-/// for a sequence, which is no table of a dump.
+/// The table as the dump describes it: as --schema says, as the server says that has recovered it, or as its
+/// file says. None for a sequence, which is no table of a dump.
 pub(super) fn described(
     files: &TableFiles,
     table: &Table,
@@ -64,7 +65,12 @@ pub(super) fn described(
     if let Some(statements) = statements {
         return files.described(table, statements).map(Some);
     }
-    let Some((catalogue, _)) = &place.catalogue else { return Ok(None) };
+    let Some((catalogue, _)) = &place.catalogue else {
+        let own = files.dictionary(&*place.disk)?.map(|own| own.create_table()).transpose()?;
+        let own =
+            own.ok_or_else(|| physical::Error::Missing("its complete definition is not known".to_owned()))?;
+        return files.described(table, &own).map(Some);
+    };
     let is_it =
         |table: &&catalogue::Table| table.name.schema == files.schema && table.name.table == files.name;
     let is_sequence = |object: &Object| {
@@ -97,6 +103,12 @@ impl Folder {
                 omitted.extend(wishes.iter().filter(|wish| wish.has_triggers).map(|wish| {
                     format!("triggers of table {}: they are not in --schema's tables", wish.name)
                 }));
+                if wishes.iter().any(|wish| !wish.table.spaces().is_empty()) {
+                    omitted.push(
+                        "views, routines, triggers and events: MySQL has them in mysql.ibd, which is not read for them"
+                            .to_owned(),
+                    );
+                }
                 // Nothing else of their databases.
                 selection.include =
                     wishes.iter().filter_map(|wish| wish.name.to_string().parse().ok()).collect();
