@@ -13,6 +13,8 @@ pub const SUPREMUM: usize = 112;
 pub const HEAP: usize = 120;
 /// PAGE_ROOT_AUTO_INC, from the beginning of the page.
 const LAST_COUNTER: usize = DATA + 18;
+/// The number of the tree of definitions in a tablespace of MySQL.
+const SDI_TREE: u64 = u64::MAX;
 /// Bytes before every record.
 pub const RECORD_HEADER_BYTES: usize = 5;
 /// The first and the last record of every page of a tree, from byte 94 on. The offset of the record after the
@@ -139,7 +141,11 @@ impl<'a> IndexPage<'a> {
     /// for ROW_FORMAT=REDUNDANT.
     pub fn parse(bytes: &'a Page, number: u32) -> Result<IndexPage<'a>, Error> {
         let kind = page::kind(bytes);
-        if ![Kind::INDEX, Kind::INSTANT, Kind::SDI].contains(&kind) {
+        let kinds: &[Kind] = match u64_at(bytes, DATA + 28) {
+            SDI_TREE => &[Kind::SDI],
+            _ => &[Kind::INDEX, Kind::INSTANT],
+        };
+        if !kinds.contains(&kind) {
             return Err(corrupt(number, 24, format!("a page of a tree has the type {}", kind.0)));
         }
         let field = |at: usize| u16_at(bytes, DATA + at);

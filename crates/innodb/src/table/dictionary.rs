@@ -25,6 +25,8 @@ const HIDDEN_BY_SERVER: u8 = 3;
 const DESCENDING: u8 = 3;
 /// The column that a FULLTEXT key adds.
 const DOC_ID: &str = "FTS_DOC_ID";
+/// The bit of a column's place that says that the upper 16 bits are the place of its prefix in the key.
+const PREFIXED: usize = 0x8000;
 /// Stands for the whole column in InnoDB's own parts of an index.
 const WHOLE: u32 = u32::MAX;
 
@@ -309,18 +311,18 @@ impl Definition {
     /// The fields of a record. Without instant changes they have the order of the index.
     fn fields(&self, columns: &[Column], clustered: &Index) -> Result<Vec<StoredField>, Error> {
         let own = &self.dd_object.columns;
-        let index = &self.dd_object.indexes[0];
+        let parts = self.dd_object.indexes[0].elements.iter().map(|part| part.column_opx);
+        // FTS_DOC_ID is the only field that is not a part of the index.
+        let more = clustered.fields.iter().skip(parts.len()).filter_map(|field| field.column);
         let mut fields = Vec::new();
-        for (part, field) in index.elements.iter().zip(&clustered.fields) {
-            let column = self.column_of(columns, part.column_opx)?.0;
-            // The prefix of a column in a key comes before the column.
-            let place = if field.prefix.is_some() { None } else { column.place() };
-            fields.push((place, column.stored(*field)?));
+        for (at, field) in parts.chain(more).zip(&clustered.fields) {
+            let column = self.column_of(columns, at)?.0;
+            fields.push((column.place(field.prefix.is_some()), column.stored(*field)?));
         }
         for (column, described) in own.iter().zip(columns) {
             if column.se_private_data.get("version_dropped").is_some() {
                 let field = Field { column: None, ..column.field(0, described) };
-                fields.push((column.place(), column.stored(field)?));
+                fields.push((column.place(false), column.stored(field)?));
             }
         }
         if fields.iter().any(|(place, _)| place.is_some()) {
@@ -360,20 +362,15 @@ impl Definition {
 
 /// Fields by their places in a record, which are all numbers from 0.
 fn ordered(fields: Vec<(Option<usize>, StoredField)>) -> Result<Vec<StoredField>, Error> {
-    let count = fields.len();
-    let mut places: Vec<Option<StoredField>> = vec![None; count];
-    let mut prefixes = Vec::new();
-    for (at, (place, field)) in fields.into_iter().enumerate() {
-        // A prefix is in the key, and instant changes leave the key where it is.
-        let place = if field.field.prefix.is_some() { Some(at) } else { place };
+    let fault = || corrupt("the places of its columns contradict each other");
+    let mut places: Vec<Option<StoredField>> = vec![None; fields.len()];
+    for (place, field) in fields {
         match place.and_then(|place| places.get_mut(place)) {
             Some(slot @ None) => *slot = Some(field),
-            _ => prefixes.push(field),
+            _ => return Err(fault()),
         }
     }
-    let all: Option<Vec<StoredField>> = places.into_iter().collect();
-    all.filter(|_| prefixes.is_empty())
-        .ok_or_else(|| corrupt("the places of its columns contradict each other"))
+    places.into_iter().collect::<Option<Vec<_>>>().ok_or_else(fault)
 }
 
 impl DictIndex {
@@ -418,8 +415,14 @@ impl DictPartition {
 }
 
 impl DictColumn {
-    fn place(&self) -> Option<usize> {
-        self.se_private_data.number("physical_pos")
+    /// Its place in a record, if the table had instant changes. If a key has its beginning, that has a place too.
+    fn place(&self, is_prefix: bool) -> Option<usize> {
+        let place: usize = self.se_private_data.number("physical_pos")?;
+        Some(match place & PREFIXED {
+            0 => place,
+            _ if is_prefix => place >> 16,
+            _ => place & (PREFIXED - 1),
+        })
     }
 
     fn column(&self) -> Result<Column, Error> {

@@ -1,5 +1,6 @@
 //! Files that MySQL 9.7 wrote, with their definitions: read, and damaged.
 
+use innodb::index_page::IndexPage;
 use innodb::page::{PAGE_BYTES, Pages};
 use innodb::space::Space;
 use innodb::table::dictionary::Definition;
@@ -95,14 +96,28 @@ fn damage_of_a_definition_is_named_by_its_page() {
 
 #[test]
 fn damage_that_no_checksum_shows_is_an_error() {
-    // The stream, its length, that of the text; the list of a value's parts, and a part's length.
-    for (file, page, at) in
-        [(VERSIONS, 3, 700), (WIDE, 5, 1000), (WIDE, 5, 40), (PARTS, 5, 69), (PARTS, 5, 64 + 7)]
-    {
+    let mut pages = Memory::new(VERSIONS);
+    let mut origins = Vec::new();
+    IndexPage::parse(pages.page(3).unwrap(), 3).unwrap().chain(&mut origins).unwrap();
+    let table = usize::from(origins[0]);
+    // The length of the text, and the stream; the latter elsewhere, and how long its part is. Then where the list of
+    // a value's parts begins, and a part's length.
+    let list = 336;
+    for (file, page, at) in [
+        (VERSIONS, 3, table + 27),
+        (VERSIONS, 3, table + 100),
+        (WIDE, 5, 1000),
+        (WIDE, 5, 40),
+        (PARTS, 5, 71),
+        (PARTS, 5, list + 53),
+    ] {
         let mut pages = Memory::new(file);
         pages.proven = false;
         pages.bytes[page * PAGE_BYTES + at] ^= 0x41;
-        let error = read(&mut pages).expect_err(&format!("page {page}, byte {at}"));
+        let error = match read(&mut pages) {
+            Err(error) => error,
+            Ok((_, rows)) => panic!("page {page}, byte {at}: {rows:?}"),
+        };
         assert!(matches!(error, Error::Corrupt { .. } | Error::Unsupported(_)), "{error}");
     }
 }

@@ -4,6 +4,7 @@ use super::super::{Fault, shared};
 use super::{DEPTH_MAX, Json};
 use crate::table::decimal_bytes;
 
+const SHORT: Fault = "it ends too early";
 const DAMAGED: Fault = "a JSON document has a length or an offset that leads out of it";
 
 /// The bytes that were not taken yet. Numbers are little-endian.
@@ -12,13 +13,13 @@ struct Wire<'a>(&'a [u8]);
 
 impl<'a> Wire<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8], Fault> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(DAMAGED)?;
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        self.take(N)?.try_into().map_err(|_| DAMAGED)
+        self.take(N)?.try_into().map_err(|_| SHORT)
     }
 
     fn u8(&mut self) -> Result<u8, Fault> {
