@@ -235,7 +235,7 @@ fn a_table_is_found_among_statements() {
     assert_eq!(found(Some("two"), "t"), Ok("CREATE TABLE IF NOT EXISTS t (b int)"));
     assert_eq!(
         found(Some("three"), "t"),
-        Ok("CREATE TABLE three.`t` (c int\n) /*!50100 PARTITION BY HASH (c)")
+        Ok("CREATE TABLE three.`t` (c int\n) /*!50100 PARTITION BY HASH (c) */")
     );
     let read = sql::parse(found(Some("three"), "t").unwrap(), Version(110_806)).unwrap();
     assert_eq!(read.partitions().len(), 1);

@@ -94,7 +94,10 @@ fn method(kind: u8, expression: &str) -> Result<String, Error> {
         10 => "LIST  COLUMNS",
         other => return Err(corrupt(format!("it has partitions of type {other}, which there is not"))),
     };
-    Ok(format!("{word}({expression})"))
+    // A list of columns has other separators.
+    let columns = || expression.split_terminator(';').map(part_name).collect::<Vec<_>>().join(",");
+    let is_list = matches!(kind, 2 | 3 | 5 | 6 | 9 | 10);
+    Ok(format!("{word}({})", if is_list { columns() } else { expression.to_owned() }))
 }
 
 /// A name, in quotes where it needs them.
