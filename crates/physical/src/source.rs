@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use disk::Disk;
 use innodb::table::dictionary::Definition;
@@ -30,6 +31,8 @@ pub struct TableFiles {
     /// Its data: one file, or one for each partition, sorted by name. Empty for a table of another engine, or
     /// in the system tablespace.
     pub files: Vec<PathBuf>,
+    /// Its definition, if it was read already: that of a table in a tablespace of several tables.
+    pub own: Option<Arc<Definition>>,
     /// Whether each of them has the file that `FLUSH TABLES ... FOR EXPORT` writes beside it, however old.
     pub exported: bool,
 }
@@ -118,6 +121,7 @@ fn shared(disk: &dyn Disk, path: &Path) -> Result<Vec<TableFiles>, Error> {
         schema: own.schema().to_owned(),
         name: own.name().to_owned(),
         files: vec![path.to_owned()],
+        own: Some(Arc::new(own)),
         ..TableFiles::default()
     };
     Ok(found.into_iter().map(table).collect())

@@ -31,12 +31,12 @@ const PREFIXED: usize = 0x8000;
 const WHOLE: u32 = u32::MAX;
 
 /// A table's definition.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Definition {
     dd_object: Object,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct Object {
     name: String,
     schema_ref: String,
@@ -75,14 +75,14 @@ struct Object {
     default_subpartitioning: u8,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct Check {
     name: String,
     state: u8,
     check_clause: String,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct ForeignKey {
     name: String,
     update_rule: u8,
@@ -92,13 +92,13 @@ struct ForeignKey {
     elements: Vec<ForeignPart>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct ForeignPart {
     column_opx: usize,
     referenced_column_name: String,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct DictColumn {
     name: String,
     #[serde(rename = "type")]
@@ -145,12 +145,12 @@ struct DictColumn {
     srs_id: u32,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct Element {
     name: String,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct DictIndex {
     name: String,
     hidden: bool,
@@ -171,7 +171,7 @@ struct DictIndex {
     is_visible: bool,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct DictPart {
     length: u32,
     order: u8,
@@ -179,7 +179,7 @@ struct DictPart {
     column_opx: usize,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct DictPartition {
     name: String,
     #[serde(default)]
@@ -197,7 +197,7 @@ struct DictPartition {
     options: Pairs,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 struct PartitionIndex {
     index_opx: usize,
     #[serde(default)]
@@ -205,7 +205,7 @@ struct PartitionIndex {
 }
 
 /// `name=value;name=value;`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(transparent)]
 struct Pairs(String);
 

@@ -112,7 +112,7 @@ impl Folder {
                 // Nothing else of their databases.
                 selection.include =
                     wishes.iter().filter_map(|wish| wish.name.to_string().parse().ok()).collect();
-                databases(wishes, &*place.disk)
+                databases(wishes, place)
             }
         };
         let mut id = [0; 16];
@@ -171,8 +171,9 @@ impl Folder {
     }
 }
 
-/// The databases of the tables, each with the character set that its `db.opt` names.
-fn databases(wishes: &[Wish], disk: &dyn Disk) -> Vec<Object> {
+/// The databases of the tables, each with the character set that its `db.opt` names, or MySQL's dictionary.
+fn databases(wishes: &[Wish], place: &Place) -> Vec<Object> {
+    let known = place.source.database_collations(&*place.disk);
     let mut objects: Vec<Object> = Vec::new();
     for wish in wishes {
         let schema = &wish.name.schema;
@@ -182,13 +183,20 @@ fn databases(wishes: &[Wish], disk: &dyn Disk) -> Vec<Object> {
         let mut text = String::new();
         let options =
             wish.files.first().and_then(|file| file.path().parent()).map(|path| path.join("db.opt"));
-        if let Some(mut file) = options.and_then(|path| disk.open(&path).ok()) {
+        if let Some(mut file) = options.and_then(|path| place.disk.open(&path).ok()) {
             // Without it the database gets the defaults of its server.
             std::io::Read::read_to_string(&mut file, &mut text).ok();
         }
-        let option = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let option = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
+        };
         let mut statement = format!("CREATE DATABASE IF NOT EXISTS {}", quote_name(schema));
-        if let (Some(set), Some(collation)) = (option("default-character-set"), option("default-collation")) {
+        let own = option("default-character-set").zip(option("default-collation"));
+        let own = own.or_else(|| {
+            let collation = known.get(schema)?;
+            Some((collation.charset().name.to_owned(), collation.name()))
+        });
+        if let Some((set, collation)) = own {
             statement.push_str(&format!(" /*!40100 DEFAULT CHARACTER SET {set} COLLATE {collation} */"));
         }
         if let Some(comment) = option("comment").filter(|comment| !comment.is_empty()) {
