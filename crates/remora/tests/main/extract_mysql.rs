@@ -58,8 +58,7 @@ fn every_table_of_mysql_equals_a_dump() {
     let lines = |dump: &str| {
         let schema = std::fs::read_to_string(at.join(dump).join("schema/1-tables.sql")).unwrap();
         let is_of_table = |line: &&str| !line.starts_with("CREATE DATABASE");
-        let lines: Vec<String> =
-            schema.lines().filter(is_of_table).map(|line| without_counter(line)).collect();
+        let lines: Vec<String> = schema.lines().filter(is_of_table).map(without_counter).collect();
         lines.join("\n")
     };
     let (made, expected) = (lines("made"), lines("dump"));
