@@ -70,6 +70,24 @@ fn a_value_that_was_changed_in_parts() {
     assert_eq!(found, [format!("1|{{\"a\": \"{a}\", \"b\": 2, \"c\": \"{c}\"}}|")]);
 }
 
+/// A row that a transaction of the past sees refers to the version of its time.
+#[test]
+fn older_versions_of_a_value_are_found() {
+    let mut pages = Memory::new(PARTS);
+    let mut origins = Vec::new();
+    IndexPage::parse(pages.page(4).unwrap(), 4).unwrap().chain(&mut origins).unwrap();
+    // Behind the key, DB_TRX_ID, DB_ROLL_PTR, and the tablespace and page of the value.
+    let version = 4 * PAGE_BYTES + usize::from(origins[0]) + 4 + 6 + 7 + 8;
+    assert_eq!(pages.bytes[version..version + 4], [0, 0, 0, 2]);
+    pages.proven = false;
+    pages.bytes[version + 3] = 1;
+    let (_, found) = read(&mut pages).unwrap();
+    let (a, c) = ("a".repeat(40_000), "c".repeat(20_000));
+    assert_eq!(found, [format!("1|{{\"a\": \"{a}\", \"b\": 2, \"c\": \"{c}\"}}|")]);
+    pages.bytes[version + 3] = 0;
+    assert!(read(&mut pages).unwrap_err().to_string().contains("list of a value's parts ends"));
+}
+
 #[test]
 fn a_definition_that_is_longer_than_a_page() {
     let (table, found) = read(&mut Memory::new(WIDE)).unwrap();
