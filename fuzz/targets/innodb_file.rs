@@ -11,9 +11,10 @@ use innodb::off_page::Reference;
 use innodb::page::{self, PAGE_BYTES, Page, Pages};
 use innodb::record::FieldValue;
 use innodb::space::{self, ExtentState, Extents, Space};
+use innodb::table::dictionary::Definition;
 use innodb::table::{Table, Version, sql};
-use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
-use innodb::{Error, instant, leaf, redo, transaction, value};
+use innodb::tree::{Scratch, Tree};
+use innodb::{Error, instant, leaf, redo, sdi, transaction, value};
 use libfuzzer_sys::fuzz_target;
 
 /// Real files, and their tables.
@@ -49,18 +50,45 @@ fn files() -> &'static [(Vec<u8>, Table)] {
     static FILES_UNPACKED: OnceLock<Vec<(Vec<u8>, Table)>> = OnceLock::new();
     FILES_UNPACKED.get_or_init(|| {
         let unpack = |(packed, statement): (&[u8], &str)| {
-            let mut bytes = Vec::new();
-            flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).expect("a real file");
-            (bytes, sql::parse(statement, Version(110_806)).expect("a real table"))
+            (unpacked(packed), sql::parse(statement, Version(110_806)).expect("a real table"))
         };
         FILES.into_iter().map(unpack).collect()
     })
 }
 
+/// Files of MySQL, with their definitions.
+const OWN: [&[u8]; 2] = [
+    include_bytes!("../../crates/innodb/tests/pages/mysql_versions.ibd.gz"),
+    include_bytes!("../../crates/innodb/tests/pages/mysql_parts.ibd.gz"),
+];
+
+fn own_files() -> &'static [Vec<u8>] {
+    static OWN_UNPACKED: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    OWN_UNPACKED.get_or_init(|| OWN.into_iter().map(unpacked).collect())
+}
+
+fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).expect("a real file");
+    bytes
+}
+
+/// Rows by the definitions in the file.
+fn read_own(pages: &mut Memory) -> Result<(), Error> {
+    let space = Space::parse(pages.page(0)?)?;
+    for text in sdi::tables(&space, pages)?.unwrap_or_default() {
+        let own = Definition::parse(&text)?;
+        own.create_table().ok();
+        read(&own.table()?, pages)?;
+    }
+    Ok(())
+}
+
 fn read(table: &Table, pages: &mut Memory) -> Result<(), Error> {
     let id = page::space_id(pages.page(0)?);
-    let layout = instant::layout(table, CLUSTERED_ROOT, id, pages)?;
-    let tree = Tree::read(CLUSTERED_ROOT, &layout, pages)?;
+    let root = table.root(id)?;
+    let layout = instant::layout(table, root, id, pages)?;
+    let tree = Tree::read(root, &layout, pages)?;
     let mut leaves = vec![tree.root];
     for parent in 0..tree.parents.len() {
         leaves.extend(tree.leaves(parent, &layout, pages)?);
@@ -97,7 +125,8 @@ fn read(table: &Table, pages: &mut Memory) -> Result<(), Error> {
 fuzz_target!(|data: &[u8]| {
     let Some((kind, data)) = data.split_first() else { return };
     let (file, table) = &files()[usize::from(kind & 1)];
-    let mut bytes = file.clone();
+    let is_own = kind & 4 != 0;
+    let mut bytes = if is_own { own_files()[usize::from(kind & 1)].clone() } else { file.clone() };
     if kind & 2 == 0 {
         // Four bytes say which page, where in it, and what is to be there.
         for change in data.chunks_exact(4) {
@@ -122,6 +151,11 @@ fuzz_target!(|data: &[u8]| {
         space::segments(&space, &mut pages).ok();
     }
     read(table, &mut pages).ok();
+    read_own(&mut pages).ok();
+    if let Ok(log) = redo::blocks::LogFile::parse(&pages.0, pages.0.len() as u64) {
+        redo::blocks::is_at_end(log.checkpoint.unwrap_or(log.first), &pages.0).ok();
+    }
+    transaction::own_rollback_segments(&first).ok();
     if let Ok(log) = redo::Log::parse(&pages.0, pages.0.len() as u64) {
         std::hint::black_box(log.is_at_end(&pages.0));
     }

@@ -13,6 +13,8 @@ pub const SUPREMUM: usize = 112;
 pub const HEAP: usize = 120;
 /// PAGE_ROOT_AUTO_INC, from the beginning of the page.
 const LAST_COUNTER: usize = DATA + 18;
+/// The number of the tree of definitions in a tablespace of MySQL.
+const SDI_TREE: u64 = u64::MAX;
 /// Bytes before every record.
 pub const RECORD_HEADER_BYTES: usize = 5;
 /// The first and the last record of every page of a tree, from byte 94 on. The offset of the record after the
@@ -78,6 +80,10 @@ pub struct RecordHeader {
     pub least: bool,
     /// Its number in the heap.
     pub heap_number: u16,
+    /// Whether it says the version of the table that it was written for (MySQL 8.0.29 and later).
+    pub versioned: bool,
+    /// Whether it says how many fields it has (MySQL 8.0.12 to 8.0.28).
+    pub counted: bool,
     status: u8,
     next: u16,
 }
@@ -96,6 +102,8 @@ impl RecordHeader {
             deleted: info & 0x20 != 0,
             least: info & 0x10 != 0,
             heap_number: u16::from_be_bytes([heap_high, heap_low]) >> 3,
+            versioned: info & 0x40 != 0,
+            counted: info & 0x80 != 0,
             status: heap_low & 7,
             next: u16::from_be_bytes([next_high, next_low]),
         }
@@ -133,7 +141,11 @@ impl<'a> IndexPage<'a> {
     /// for ROW_FORMAT=REDUNDANT.
     pub fn parse(bytes: &'a Page, number: u32) -> Result<IndexPage<'a>, Error> {
         let kind = page::kind(bytes);
-        if ![Kind::INDEX, Kind::INSTANT].contains(&kind) {
+        let kinds: &[Kind] = match u64_at(bytes, DATA + 28) {
+            SDI_TREE => &[Kind::SDI],
+            _ => &[Kind::INDEX, Kind::INSTANT],
+        };
+        if !kinds.contains(&kind) {
             return Err(corrupt(number, 24, format!("a page of a tree has the type {}", kind.0)));
         }
         let field = |at: usize| u16_at(bytes, DATA + at);

@@ -1,6 +1,8 @@
 //! Instant ALTER TABLE: columns that were added, dropped or moved instantly, as the metadata record of the
 //! clustered index describes them.
 //!
+//! A definition of MySQL says all of that itself.
+//!
 //! Facts: `btr_cur_instant_init_low()` and `dict_table_t::deserialise_columns()` of MariaDB's source.
 
 use crate::Error;
@@ -27,6 +29,13 @@ const NUMBER: u16 = 0x03FF;
 pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) -> Result<Layout, P::Error> {
     let index = table.clustered();
     let page = IndexPage::parse(pages.page(root)?, root)?;
+    if let Some(stored) = table.stored() {
+        let core = stored.core_fields(space_id);
+        if !(index.key_fields + SYSTEM_FIELDS..=stored.fields.len()).contains(&core) {
+            return Err(corrupt(root, DATA, "the table's definition contradicts itself").into());
+        }
+        return Ok(Layout::versioned(stored, index.key_fields, core));
+    }
     let Some(core) = page.instant_fields().map(usize::from) else { return Ok(Layout::new(index)) };
     let first_user = index.key_fields + SYSTEM_FIELDS;
     if core < first_user {
@@ -204,7 +213,8 @@ fn defaults<P: Pages>(
     space_id: u32,
     pages: &mut P,
 ) -> Result<Vec<Option<Vec<u8>>>, P::Error> {
-    let mut defaults = Vec::new();
+    // Every record has the fields before them.
+    let mut defaults = vec![None; layout.core_fields()];
     for (field, &place) in places.iter().enumerate().skip(layout.core_fields()) {
         defaults.push(match layout.stored(page, field, place) {
             FieldValue::Null => None,

@@ -152,7 +152,9 @@ fn comparison(kind: &Type) -> Option<Comparison> {
         }
         Type::Varchar { collation, compressed: false, .. }
         | Type::Blob { collation, compressed: false, .. } => text(*collation),
-        Type::Varchar { .. } | Type::Blob { .. } | Type::Vector { .. } | Type::Geometry(_) => None,
+        Type::Varchar { .. } | Type::Blob { .. } | Type::Vector { .. } | Type::Geometry(_) | Type::Json => {
+            None
+        }
     }
 }
 

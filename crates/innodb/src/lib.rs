@@ -4,6 +4,7 @@
 //! docs/formats/innodb.md describes the formats. A table's rows are read in four steps:
 //!
 //! 1. [`space::Space::parse`] recognises a file; its [`page::Sums`] check every page that is read.
+//!    [`sdi::tables`] are the definitions in it, if it is of MySQL 8 or later.
 //! 2. [`instant::layout`] finds where the fields of a [`table::Table`] are in its records.
 //! 3. [`tree::Tree`] finds the leaves in the order of keys.
 //! 4. [`leaf::rows`] returns the rows of a leaf, and [`value::decode`] the text of each field.
@@ -21,6 +22,7 @@ pub mod page;
 pub mod page_check;
 pub mod record;
 pub mod redo;
+pub mod sdi;
 pub mod space;
 pub mod table;
 pub mod transaction;

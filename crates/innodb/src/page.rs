@@ -63,6 +63,18 @@ impl Kind {
     pub const BLOB: Kind = Kind(10);
     /// The root of a clustered index after an instant ALTER TABLE.
     pub const INSTANT: Kind = Kind(18);
+    /// The same number in MySQL: a part of a definition that does not fit into its record.
+    pub const SDI_BLOB: Kind = Kind(18);
+    /// MySQL's list of rollback segments in an undo tablespace.
+    pub const ROLLBACK_SEGMENTS: Kind = Kind(21);
+    /// MySQL's part of a value that is stored outside of its row, behind the first such page.
+    pub const LOB_DATA: Kind = Kind(23);
+    /// The first such page, with the list of all parts.
+    pub const LOB_FIRST: Kind = Kind(24);
+    /// The list's pages behind the first one.
+    pub const LOB_INDEX: Kind = Kind(22);
+    /// A page of MySQL's tree of definitions.
+    pub const SDI: Kind = Kind(17_853);
     /// A page of a spatial index.
     pub const RTREE: Kind = Kind(17_854);
     /// A page of a tree.
@@ -152,6 +164,13 @@ impl Sums {
                 )));
             }
             Sums::Full | Sums::Old if self.is_whole(page) => {}
+            // Their checksum is that of the page which they are made of.
+            Sums::Old if [14, 16].contains(&kind(page).0) => {
+                return Err(Error::unsupported("its pages are compressed (COMPRESSION)"));
+            }
+            Sums::Old if [15, 17].contains(&kind(page).0) => {
+                return Err(Error::unsupported("it is encrypted; only the server can read it"));
+            }
             _ if page.iter().all(|&byte| byte == 0) => {
                 return Err(corrupt(wanted, 0, "the page is empty, though it is in use"));
             }

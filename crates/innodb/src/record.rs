@@ -8,7 +8,7 @@ use crate::Error;
 use crate::index_page::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
 use crate::off_page::REFERENCE_BYTES;
 use crate::page::{Page, corrupt, u32_at};
-use crate::table::{Field, Index, Length};
+use crate::table::{Field, Index, Length, Stored};
 
 /// The most fields of a row.
 const FIELDS_MAX: usize = 1023 + 3;
@@ -25,8 +25,28 @@ pub struct Layout {
     core_fields: usize,
     /// For each field how many fields before it may be NULL; one entry more than fields.
     nullable_before: Vec<u16>,
-    /// The values of instantly added fields that a record leaves out at its end. NULL or bytes.
+    /// For each field the value that it has in records without it. NULL or bytes; none is NULL.
     defaults: Vec<Option<Vec<u8>>>,
+    /// Which fields a record has, by the version of the table that it was written for (MySQL).
+    versions: Vec<VersionFields>,
+}
+
+/// The fields of a record that was written for one version of the table.
+#[derive(Clone, Debug)]
+struct VersionFields {
+    is_there: Vec<bool>,
+    null_bytes: usize,
+}
+
+/// What a record has.
+struct Head<'a> {
+    /// The number of fields, from the first.
+    fields: usize,
+    /// Those of them that it has, if not all.
+    is_there: Option<&'a [bool]>,
+    null_bytes: usize,
+    /// Whether it describes instant changes.
+    blob: bool,
 }
 
 /// Where a field's bytes are in a page.
@@ -89,10 +109,31 @@ impl Layout {
             count += u16::from(field.nullable);
             nullable_before.push(count);
         }
-        Layout { fields, key_fields, core_fields, nullable_before, defaults: Vec::new() }
+        let (defaults, versions) = (Vec::new(), Vec::new());
+        Layout { fields, key_fields, core_fields, nullable_before, defaults, versions }
     }
 
-    /// Sets the values that a record leaves out at its end, from the first such field on.
+    /// The layout of the rows of a table of MySQL 8 and later. Records without a version have the first
+    /// `core_fields`.
+    pub(crate) fn versioned(stored: &Stored, key_fields: usize, core_fields: usize) -> Layout {
+        let fields = stored.fields.iter().map(|field| field.field).collect();
+        let mut layout = Layout::of(fields, key_fields, core_fields);
+        layout.defaults = stored.fields.iter().map(|field| field.default.clone()).collect();
+        let last = stored.fields.iter().map(|field| field.added.max(field.dropped.unwrap_or(0))).max();
+        // A table of an older server that has added fields has version 0, too.
+        layout.versions = (0..=last.unwrap_or(0))
+            .map(|version| stored.fields_of(version))
+            .map(|is_there| {
+                let nullable =
+                    is_there.iter().zip(&layout.fields).filter(|(is, field)| **is && field.nullable);
+                let null_bytes = nullable.count().div_ceil(8);
+                VersionFields { is_there, null_bytes }
+            })
+            .collect();
+        layout
+    }
+
+    /// Sets the value of each field in records without it.
     pub(crate) fn set_defaults(&mut self, defaults: Vec<Option<Vec<u8>>>) {
         self.defaults = defaults;
     }
@@ -140,11 +181,15 @@ impl Layout {
         let mut backward =
             BackwardReader { page: page.bytes, at: origin.saturating_sub(RECORD_HEADER_BYTES) };
         let mut end = origin;
-        let (stored, null_bytes, blob) = self.head(page, header, origin, &mut backward)?;
+        let Head { fields, is_there, null_bytes, blob } = self.head(page, header, origin, &mut backward)?;
         let mut nulls = BackwardReader { page: page.bytes, at: backward.at };
         backward.at = backward.at.saturating_sub(null_bytes);
         let (mut bits, mut bit) = (0, 8);
-        for (number, field) in self.fields.iter().enumerate().take(stored) {
+        for (number, field) in self.fields.iter().enumerate().take(fields) {
+            if is_there.is_some_and(|is_there| is_there.get(number) != Some(&true)) {
+                places.push(FieldPosition::Default);
+                continue;
+            }
             if blob && number == self.key_fields + SYSTEM_FIELDS {
                 end += REFERENCE_BYTES;
             }
@@ -191,7 +236,8 @@ impl Layout {
         Ok(Extent { start: backward.at, origin, end })
     }
 
-    /// How many fields a record has, its NULL bits, and whether it describes instant changes.
+    /// What a record has. MySQL puts the number of fields, or a version of the table, before the NULL bits, and
+    /// says so in the header; MariaDB has a kind of record for it.
     #[inline]
     fn head(
         &self,
@@ -199,26 +245,54 @@ impl Layout {
         header: RecordHeader,
         origin: usize,
         backward: &mut BackwardReader<'_>,
-    ) -> Result<(usize, usize, bool), Error> {
+    ) -> Result<Head<'_>, Error> {
+        let some = |fields: usize, of: usize, blob: bool| Head {
+            fields,
+            is_there: None,
+            null_bytes: self.null_bytes(of),
+            blob,
+        };
         match header.status() {
-            Some(Status::Ordinary) => Ok((self.core_fields, self.null_bytes(self.core_fields), false)),
-            Some(Status::NodePointer) => Ok((self.key_fields, self.null_bytes(self.core_fields), false)),
+            Some(Status::Ordinary) if header.versioned => {
+                let number = backward.byte();
+                let version = self.versions.get(usize::from(number)).ok_or_else(|| {
+                    let what = format!("a record is of version {number} of the table, which it did not have");
+                    corrupt(page.number, origin, what)
+                })?;
+                let VersionFields { is_there, null_bytes } = version;
+                let (fields, is_there) = (self.fields.len(), Some(is_there.as_slice()));
+                Ok(Head { fields, is_there, null_bytes: *null_bytes, blob: false })
+            }
+            Some(Status::Ordinary) if header.counted => {
+                let first = usize::from(backward.byte());
+                let fields =
+                    if first < 0x80 { first } else { (first & 0x7F) << 8 | usize::from(backward.byte()) };
+                self.fits(page, origin, fields)?;
+                Ok(some(fields, fields, false))
+            }
+            Some(Status::Ordinary) => Ok(some(self.core_fields, self.core_fields, false)),
+            Some(Status::NodePointer) => Ok(some(self.key_fields, self.core_fields, false)),
             Some(Status::Instant) => {
                 let low = backward.byte();
                 let more = if low < 0x80 { 0 } else { usize::from(backward.byte()) << 7 };
                 let blob = header.is_metadata() && header.deleted;
                 let fields = self.core_fields + (usize::from(low & 0x7F) | more) + 1 - usize::from(blob);
-                if fields > self.fields.len().min(FIELDS_MAX) {
-                    let what = format!(
-                        "a record has {fields} fields, the definition {}: it is not that of this table",
-                        self.fields.len()
-                    );
-                    return Err(corrupt(page.number, origin, what));
-                }
-                Ok((fields, self.null_bytes(fields), blob))
+                self.fits(page, origin, fields)?;
+                Ok(some(fields, fields, blob))
             }
             None => Err(corrupt(page.number, origin, "a record of no known kind")),
         }
+    }
+
+    fn fits(&self, page: &IndexPage<'_>, origin: usize, fields: usize) -> Result<(), Error> {
+        if fields <= self.fields.len().min(FIELDS_MAX) {
+            return Ok(());
+        }
+        let what = format!(
+            "a record has {fields} fields, the definition {}: it is not that of this table",
+            self.fields.len()
+        );
+        Err(corrupt(page.number, origin, what))
     }
 
     /// The bytes of a field whose place was found in this page.
@@ -236,10 +310,11 @@ impl Layout {
                 Some((local, reference)) => FieldValue::External(local, reference),
                 None => FieldValue::Null,
             },
-            FieldPosition::Default => {
-                let default = field.checked_sub(self.core_fields).and_then(|at| self.defaults.get(at));
-                default.and_then(Option::as_deref).map_or(FieldValue::Null, FieldValue::Whole)
-            }
+            FieldPosition::Default => self
+                .defaults
+                .get(field)
+                .and_then(Option::as_deref)
+                .map_or(FieldValue::Null, FieldValue::Whole),
         }
     }
 }
@@ -272,5 +347,98 @@ impl BackwardReader<'_> {
             return (len, first & 0x40 != 0);
         }
         (usize::from(first), false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::page::{DATA, Kind, PAGE_BYTES};
+    use crate::table::{StoredField, StoredTree};
+
+    /// Where the record of these tests begins.
+    const ORIGIN: usize = 140;
+
+    fn field(column: Option<usize>, nullable: bool, bytes: u16) -> Field {
+        Field { column, nullable, length: Length::Fixed(bytes), prefix: None, descending: false }
+    }
+
+    /// A table with a key of one byte and four columns of one byte that may be NULL. MySQL 8.0.12 added the
+    /// second and third instantly. A later one dropped the third as version 1 and added the fourth as version 2.
+    fn stored() -> Stored {
+        let of = |field, added, dropped, default: Option<u8>| StoredField {
+            field,
+            added,
+            dropped,
+            default: default.map(|byte| vec![byte]),
+        };
+        let fields = vec![
+            of(field(Some(0), false, 1), 0, None, None),
+            of(field(None, false, 6), 0, None, None),
+            of(field(None, false, 7), 0, None, None),
+            of(field(Some(1), true, 1), 0, None, None),
+            of(field(Some(2), true, 1), 0, None, Some(22)),
+            of(field(None, true, 1), 0, Some(1), None),
+            of(field(Some(3), true, 1), 2, None, Some(44)),
+        ];
+        let trees = BTreeMap::from([
+            (1, StoredTree { root: 4, instant_columns: Some(2) }),
+            (2, StoredTree { root: 4, instant_columns: None }),
+        ]);
+        Stored { fields, trees }
+    }
+
+    /// The values of all fields behind the system's, in a record with these info bits and bytes before its header.
+    fn values(space: u32, info: u8, before: &[u8], fields: &[u8]) -> Result<Vec<Option<u8>>, Error> {
+        let stored = stored();
+        let layout = Layout::versioned(&stored, 1, stored.core_fields(space));
+        let mut bytes = Box::new([0; PAGE_BYTES]);
+        bytes[24..26].copy_from_slice(&Kind::INDEX.0.to_be_bytes());
+        bytes[DATA..DATA + 2].copy_from_slice(&2_u16.to_be_bytes());
+        bytes[DATA + 2..DATA + 4].copy_from_slice(&200_u16.to_be_bytes());
+        bytes[DATA + 4..DATA + 6].copy_from_slice(&0x8003_u16.to_be_bytes());
+        bytes[DATA + 16..DATA + 18].copy_from_slice(&1_u16.to_be_bytes());
+        bytes[ORIGIN - 5] = info;
+        let start = ORIGIN - 5 - before.len();
+        bytes[start..ORIGIN - 5].copy_from_slice(before);
+        bytes[ORIGIN + 14..ORIGIN + 14 + fields.len()].copy_from_slice(fields);
+        let page = IndexPage::parse(&bytes, 4)?;
+        let mut places = Vec::new();
+        let extent = layout.parse(&page, RecordHeader::at(&bytes, ORIGIN), ORIGIN, &mut places)?;
+        assert_eq!((extent.start, extent.end), (start, ORIGIN + 14 + fields.len()));
+        let value = |(at, place): (usize, &FieldPosition)| match layout.stored(&bytes, at, *place) {
+            FieldValue::Whole(bytes) => bytes.first().copied(),
+            _ => None,
+        };
+        Ok(places.iter().enumerate().skip(3).map(value).collect())
+    }
+
+    #[test]
+    fn records_say_their_number_of_fields_or_their_version() {
+        // Before the first change, in a table of MySQL 8.0.12: two columns of the five that followed.
+        assert_eq!(values(1, 0, &[0], &[1]).unwrap(), [Some(1), Some(22), None, Some(44)]);
+        // It says how many fields there are, in one byte or in two.
+        assert_eq!(values(1, 0x80, &[0b10, 5], &[1]).unwrap(), [Some(1), None, None, Some(44)]);
+        assert_eq!(values(1, 0x80, &[0, 6], &[1, 2, 3]).unwrap(), [Some(1), Some(2), Some(3), Some(44)]);
+        assert_eq!(
+            values(1, 0x80, &[0, 6, 0x80], &[1, 2, 3]).unwrap(),
+            [Some(1), Some(2), Some(3), Some(44)]
+        );
+        // It says its version: the third column is gone in 1, the fourth is there from 2 on.
+        assert_eq!(values(1, 0x40, &[0, 0], &[1, 2, 3]).unwrap(), [Some(1), Some(2), Some(3), Some(44)]);
+        assert_eq!(values(1, 0x40, &[0b10, 1], &[1]).unwrap(), [Some(1), None, None, Some(44)]);
+        assert_eq!(values(1, 0x40, &[0b01, 2], &[2, 4]).unwrap(), [None, Some(2), None, Some(4)]);
+        // In another tablespace nothing was added by MySQL 8.0.12.
+        assert_eq!(values(2, 0, &[0b010], &[1, 3]).unwrap(), [Some(1), None, Some(3), Some(44)]);
+    }
+
+    #[test]
+    fn versions_and_numbers_that_there_are_not_are_errors() {
+        let error = values(1, 0x40, &[0, 3], &[1]).unwrap_err().to_string();
+        assert!(error.contains("version 3"), "{error}");
+        let error = values(1, 0x80, &[0, 8], &[1]).unwrap_err().to_string();
+        assert!(error.contains("8 fields, the definition 7"), "{error}");
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! Facts: `log0log.h` and `mtr0types.h` of MariaDB's source; the format of MariaDB 10.8 and later.
 
+pub mod blocks;
 mod changed_pages;
 mod dictionary;
 mod tablespaces;

@@ -86,8 +86,27 @@ impl Space {
         if compressed {
             return Err(Error::Unsupported("its pages are compressed".to_owned()));
         }
+        // MySQL's; MariaDB leaves these bits free.
+        if self.sums == Sums::Old && self.flags >> 13 & 1 != 0 {
+            return Err(Error::unsupported("it is encrypted; only the server can read it"));
+        }
         Ok(())
     }
+}
+
+/// Where page 0 of a tablespace of MySQL 8 and later says where its definitions are: behind the descriptors of
+/// its extents and what a key encrypts.
+const SDI: usize = DESCRIPTORS + DESCRIPTOR_BYTES * (DESCRIBED_PAGES / EXTENT_PAGES) as usize + 115;
+/// The version of the definitions; the root of their tree follows it.
+const SDI_VERSION: u32 = 1;
+
+/// The root of the tree of definitions (SDI), which every tablespace of MySQL 8 and later has. MariaDB's have
+/// none. `first` is page 0.
+#[must_use]
+pub fn sdi_root(first: &Page) -> Option<u32> {
+    let (flags, root) = (u32_at(first, FLAGS), u32_at(first, SDI + 4));
+    let has = flags & 0x10 == 0 && flags >> 14 & 1 != 0 && u32_at(first, SDI) == SDI_VERSION;
+    (has && root != 0 && root != NO_PAGE).then_some(root)
 }
 
 /// The use of an extent.

@@ -4,6 +4,7 @@ mod charset_decode;
 mod charset_encode;
 pub mod collation;
 mod column;
+pub mod dictionary;
 pub mod frm;
 mod index_fields;
 pub mod sql;
@@ -12,7 +13,10 @@ pub use charset_encode::latin1;
 pub use column::{Column, FloatFormat, Generated, GeometryKind, Members, Type};
 pub use index_fields::decimal_bytes;
 
+use std::collections::BTreeMap;
+
 use crate::Error;
+use crate::tree::CLUSTERED_ROOT;
 
 /// The version of the server that wrote a definition, as in `.frm` files: 101119 for 10.11.19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,6 +145,60 @@ pub struct Index {
     pub spatial: bool,
 }
 
+/// How the rows of a table of MySQL 8 and later are stored, which is part of its definition there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// The fields of the clustered index, and of columns that were dropped, in the order of a record.
+    pub(crate) fields: Vec<StoredField>,
+    /// By the number of the tablespace.
+    pub(crate) trees: BTreeMap<u32, StoredTree>,
+}
+
+/// A field, and the versions of the table that have it: each instant change made a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredField {
+    pub(crate) field: Field,
+    /// The version that it was added with; 0 if the table was created with it.
+    pub(crate) added: u8,
+    /// The version from which on it is not there.
+    pub(crate) dropped: Option<u8>,
+    /// The value that it has in older rows; none for NULL.
+    pub(crate) default: Option<Vec<u8>>,
+}
+
+/// The clustered index of a table, or of one of its partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredTree {
+    pub(crate) root: u32,
+    /// The number of columns that the table had before MySQL 8.0.12 to 8.0.28 added others instantly.
+    pub(crate) instant_columns: Option<usize>,
+}
+
+impl Stored {
+    /// Which fields a record has that was written for this version.
+    pub(crate) fn fields_of(&self, version: u8) -> Vec<bool> {
+        let is_there = |field: &StoredField| {
+            field.added <= version && field.dropped.is_none_or(|dropped| dropped > version)
+        };
+        self.fields.iter().map(is_there).collect()
+    }
+
+    /// The number of fields of a record that says neither a version nor a number.
+    pub(crate) fn core_fields(&self, space_id: u32) -> usize {
+        let first = || self.fields.iter().filter(|field| field.added == 0);
+        let all = first().count();
+        let Some(before) = self.trees.get(&space_id).and_then(|tree| tree.instant_columns) else {
+            return all;
+        };
+        // A key may have the beginning of a column, which is not counted again; system fields are not counted.
+        let is_column = |field: &&StoredField| {
+            field.field.prefix.is_none() && (field.field.column.is_some() || field.dropped.is_some())
+        };
+        let added = first().filter(is_column).count().saturating_sub(before);
+        all.saturating_sub(added)
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -149,6 +207,8 @@ pub struct Table {
     row_format: RowFormat,
     partitions: Vec<Partition>,
     indexes: Vec<Index>,
+    /// Only for a table of MySQL 8 and later.
+    stored: Option<Stored>,
 }
 
 impl Table {
@@ -162,10 +222,35 @@ impl Table {
         row_format: RowFormat,
         partitions: Vec<Partition>,
     ) -> Result<Table, Error> {
-        let mut table = Table { columns, keys, row_format, partitions, indexes: Vec::new() };
+        let mut table = Table { columns, keys, row_format, partitions, indexes: Vec::new(), stored: None };
         let doc_id = index_fields::add_doc_id(&mut table.columns, &table.keys);
         table.indexes = index_fields::indexes(&table.columns, &table.keys, doc_id)?;
         Ok(table)
+    }
+
+    /// The root of the clustered index in this tablespace.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the tablespace is not one of the table's.
+    pub fn root(&self, space_id: u32) -> Result<u32, Error> {
+        let Some(stored) = &self.stored else { return Ok(CLUSTERED_ROOT) };
+        let tree = stored.trees.get(&space_id).ok_or_else(|| {
+            Error::unsupported(format!(
+                "its definition does not know the tablespace {space_id}, which it is in"
+            ))
+        })?;
+        Ok(tree.root)
+    }
+
+    /// The tablespaces that the table is in, by number; none if the definition does not say it.
+    #[must_use]
+    pub fn spaces(&self) -> Vec<u32> {
+        self.stored.iter().flat_map(|stored| stored.trees.keys().copied()).collect()
+    }
+
+    /// How its rows are stored, if the definition says so.
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        self.stored.as_ref()
     }
 
     /// Columns in the order of the definition, including virtual and hidden ones.
@@ -202,7 +287,7 @@ impl Table {
     }
 
     /// All indexes that are trees in the table's file: the clustered one first, then the others in the order
-    /// of keys.
+    /// of keys. Of a table of MySQL 8 and later only the clustered one is known.
     #[must_use]
     pub fn indexes(&self) -> &[Index] {
         &self.indexes

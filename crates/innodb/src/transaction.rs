@@ -2,7 +2,7 @@
 //!
 //! Facts: `trx0sys.h`, `trx0rseg.h` and `trx0undo.h` of MariaDB's source. A page of the system tablespace
 //! lists the rollback segments; a rollback segment lists the first pages of undo logs; such a page has the
-//! state of its transaction.
+//! state of its transaction. MySQL 8 and later keeps the list in each undo tablespace (`trx0rseg.h` of its source).
 
 use crate::Error;
 use crate::page::{self, DATA, Kind, NO_PAGE, Page, corrupt, u16_at, u32_at};
@@ -42,6 +42,23 @@ pub fn rollback_segments(trx_sys: &Page) -> Result<Vec<(u32, u32)>, Error> {
     Ok(slots.filter(|&(_, page)| page != NO_PAGE).collect())
 }
 
+/// The page of an undo tablespace of MySQL 8 and later that lists its rollback segments.
+pub const ROLLBACK_SEGMENTS_PAGE: u32 = 3;
+/// Where the list begins in it, behind its version, its size and its segment.
+const OWN_SEGMENTS: usize = DATA + 18;
+
+/// The rollback segments of an undo tablespace of MySQL 8 and later: the page of each.
+///
+/// # Errors
+/// [`Error::Corrupt`]
+pub fn own_rollback_segments(list: &Page) -> Result<Vec<u32>, Error> {
+    if page::kind(list) != Kind::ROLLBACK_SEGMENTS {
+        return Err(corrupt(ROLLBACK_SEGMENTS_PAGE, 24, "the page of rollback segments is something else"));
+    }
+    let slots = (0..SEGMENTS_MAX).map(|number| u32_at(list, OWN_SEGMENTS + 4 * number));
+    Ok(slots.filter(|&page| page != NO_PAGE).collect())
+}
+
 /// The first pages of a rollback segment's undo logs.
 #[must_use]
 pub fn undo_logs(segment: &Page) -> Vec<u32> {
@@ -56,7 +73,8 @@ pub fn undo_logs(segment: &Page) -> Vec<u32> {
 pub fn state(undo: &Page, number: u32) -> Result<State, Error> {
     match u16_at(undo, STATE) {
         1 => Ok(State::Active),
-        5 => Ok(State::Prepared),
+        // 6 and 7 are those of MySQL 8.0.29 and later.
+        5..=7 => Ok(State::Prepared),
         2..=4 => Ok(State::Finished),
         state => Err(corrupt(number, STATE, format!("a transaction has the state {state}"))),
     }

@@ -9,6 +9,7 @@ mod decimal;
 mod enum_set;
 mod float;
 mod integer;
+pub mod json;
 pub mod shared;
 mod text;
 mod time;
@@ -60,6 +61,7 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
         Type::Uuid { always_swapped } => uuid_inet::decode_uuid(stored, *always_swapped, out),
         Type::Inet4 => uuid_inet::decode_inet4(stored, out),
         Type::Inet6 => uuid_inet::decode_inet6(stored, out),
+        Type::Json => json::decode(stored, out),
         Type::Vector { .. } | Type::Geometry(_) => bytes::decode_plain(stored, out),
     };
     done.map_err(|fault| Error::Corrupt { what: fault.to_owned(), place: place() })
@@ -109,6 +111,7 @@ pub fn encode_as(kind: &Type, text: &[u8], out: &mut Vec<u8>) -> Result<(), Faul
         Type::Uuid { always_swapped } => uuid_inet::encode_uuid(text, *always_swapped, out),
         Type::Inet4 => uuid_inet::encode_inet4(text, out),
         Type::Inet6 => uuid_inet::encode_inet6(text, out),
+        Type::Json => Err("MySQL's JSON, which is not written here"),
         Type::Vector { dimensions } => bytes::encode_vector(text, *dimensions, out),
         Type::Geometry(shape) => bytes::encode_geometry(text, *shape, out),
     }

@@ -13,6 +13,8 @@ mod export;
 mod file;
 #[path = "main/key_order.rs"]
 mod key_order;
+#[path = "main/mysql.rs"]
+mod mysql;
 #[path = "main/page_check.rs"]
 mod page_check;
 #[path = "main/property.rs"]

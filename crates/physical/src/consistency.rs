@@ -7,8 +7,9 @@ use std::path::Path;
 use disk::Disk;
 use innodb::export::Export;
 use innodb::page::{PAGE_BYTES, Page, Pages};
+use innodb::redo::blocks::{self, LogFile};
 use innodb::redo::{Log, START_OFFSET};
-use innodb::transaction::{self, State, TRX_SYS_PAGE};
+use innodb::transaction::{self, ROLLBACK_SEGMENTS_PAGE, State, TRX_SYS_PAGE};
 use progress::count;
 
 use crate::error::io;
@@ -17,6 +18,10 @@ use crate::{Error, File};
 
 /// Bytes of the log after the last checkpoint that are examined: more than any single change has.
 const TAIL_BYTES: usize = 4 << 20;
+
+/// The folder with MySQL's redo log, and the beginnings of its files' names.
+const REDO_FOLDER: &str = "#innodb_redo";
+const REDO_FILE: &str = "#ib_redo";
 
 /// Whether table files are consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +135,10 @@ fn doubt(disk: &dyn Disk, data: &Path) -> Result<Option<Inconsistency>, Error> {
 }
 
 fn is_log_at_end(disk: &dyn Disk, data: &Path) -> Result<bool, Error> {
+    let folder = data.join(REDO_FOLDER);
+    if disk.list(&folder).is_ok() {
+        return is_row_at_end(disk, &folder);
+    }
     let path = data.join("ib_logfile0");
     let file = disk.open(&path).map_err(io(&path))?;
     let len = file.stat().map_err(io(&path))?.len;
@@ -145,16 +154,58 @@ fn is_log_at_end(disk: &dyn Disk, data: &Path) -> Result<bool, Error> {
     Ok(log.is_at_end(&tail))
 }
 
+/// Whether MySQL's log ends with its last checkpoint.
+fn is_row_at_end(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
+    let mut files = Vec::new();
+    for name in disk.list(folder).map_err(io(folder))? {
+        // Others are spare ones, `#ib_redo7_tmp`.
+        let number = name.to_str().and_then(|name| name.strip_prefix(REDO_FILE)?.parse::<u64>().ok());
+        if number.is_none() {
+            continue;
+        }
+        let path = folder.join(&name);
+        let file = disk.open(&path).map_err(io(&path))?;
+        let len = file.stat().map_err(io(&path))?.len;
+        let mut head = vec![0; blocks::HEADER_BYTES];
+        let filled = file.read_full_at(0, &mut head).map_err(io(&path))?;
+        head.truncate(filled);
+        let log = LogFile::parse(&head, len).map_err(|source| Error::File { path: path.clone(), source })?;
+        files.push((log, file, path));
+    }
+    let checkpoint = files.iter().filter_map(|(log, ..)| log.checkpoint).max();
+    let Some(checkpoint) = checkpoint.filter(|_| !files.iter().any(|(log, ..)| log.is_unlogged)) else {
+        return Ok(false);
+    };
+    let has_more = files.iter().any(|(log, ..)| log.first > checkpoint);
+    let place = |log: &LogFile| log.place(checkpoint);
+    let Some((at, file, path)) = files.iter().find_map(|(log, file, path)| Some((place(log)?, file, path)))
+    else {
+        return Ok(false);
+    };
+    let mut tail = vec![0; 2 * blocks::BLOCK_BYTES];
+    let filled = file.read_full_at(at, &mut tail).map_err(io(path))?;
+    let is_at_end = blocks::is_at_end(checkpoint, &tail[..filled]);
+    Ok(is_at_end.map_err(|source| Error::File { path: path.clone(), source })? && !has_more)
+}
+
 /// The number of transactions that are neither committed nor rolled back.
 fn unfinished(disk: &dyn Disk, data: &Path) -> Result<u64, Error> {
     let mut system = File::open(disk, &data.join("ibdata1"))?;
     let segments = page(&mut system, TRX_SYS_PAGE)?;
-    let segments = transaction::rollback_segments(&segments)?;
+    let mut segments = transaction::rollback_segments(&segments)?;
     let mut found = 0;
     let mut spaces = vec![system];
     for name in disk.list(data).map_err(io(data))? {
-        let is_undo = name.to_str().is_some_and(|name| name.starts_with("undo"));
-        if is_undo && let Ok(file) = File::open(disk, &data.join(&name)) {
+        let is_undo = |name: &str| name.starts_with("undo") || name.ends_with(".ibu");
+        if name.to_str().is_some_and(is_undo)
+            && let Ok(mut file) = File::open(disk, &data.join(&name))
+        {
+            // MySQL has the list in each of them.
+            if let Ok(list) = page(&mut file, ROLLBACK_SEGMENTS_PAGE)
+                && let Ok(own) = transaction::own_rollback_segments(&list)
+            {
+                segments.extend(own.into_iter().map(|number| (file.space().id, number)));
+            }
             spaces.push(file);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use disk::{Disk, Source, Stat};
 use innodb::index_page;
 use innodb::page::{PAGE_BYTES, Page, Pages};
-use innodb::space::Space;
+use innodb::space::{self, Space};
 use innodb::tree::CLUSTERED_ROOT;
 
 use crate::Error;
@@ -84,12 +84,16 @@ impl File {
         self.stat.len == 0
     }
 
-    /// The largest AUTO_INCREMENT value that the table has given; 0 if it has given none.
+    /// The largest AUTO_INCREMENT value that the table has given; 0 if it has given none, or if its file does not
+    /// say it. MySQL 8 and later has it elsewhere.
     ///
     /// # Errors
     /// [`Error::File`] for a damaged page, and errors of reading.
     pub fn last_auto_increment_value(&self) -> Result<u64, Error> {
         let mut file = self.clone();
+        if space::sdi_root(file.page(0)?).is_some() {
+            return Ok(0);
+        }
         let page = file.page(CLUSTERED_ROOT).map_err(|error| error.of(&self.path))?;
         Ok(index_page::last_auto_increment_value(page))
     }

@@ -13,7 +13,7 @@ use innodb::off_page::Reference;
 use innodb::page::{NO_PAGE, PAGE_BYTES, Pages};
 use innodb::record::{FieldValue, Layout};
 use innodb::table::{Column, Generated, Table};
-use innodb::tree::{CLUSTERED_ROOT, PagePosition, Scratch, Tree};
+use innodb::tree::{PagePosition, Scratch, Tree};
 use progress::Progress;
 
 use crate::row_text::{self, Format, Values};
@@ -87,8 +87,9 @@ impl<'a> OpenTable<'a> {
     pub(crate) fn new(table: &'a Table, file: &File) -> Result<OpenTable<'a>, Error> {
         let mut file = file.clone();
         let id = file.space().id;
-        let layout = instant::layout(table, CLUSTERED_ROOT, id, &mut file)?;
-        let tree = Tree::read(CLUSTERED_ROOT, &layout, &mut file)?;
+        let root = table.root(id)?;
+        let layout = instant::layout(table, root, id, &mut file)?;
+        let tree = Tree::read(root, &layout, &mut file)?;
         let field = |at: usize| {
             let is_it = |field: &innodb::table::Field| field.column == Some(at) && field.prefix.is_none();
             layout.fields().iter().position(is_it)

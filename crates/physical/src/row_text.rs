@@ -97,6 +97,7 @@ fn never_escaped(kind: &Type) -> bool {
         | Type::Blob { .. }
         | Type::Enum(_)
         | Type::Set(_)
+        | Type::Json
         | Type::Vector { .. }
         | Type::Geometry(_) => false,
     }

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use disk::Disk;
+use innodb::table::dictionary::Definition;
 
 use crate::error::{Error, io};
-use crate::file_name;
+use crate::{File, file_name};
 
 /// A file that only a data folder has.
 const SYSTEM_FILE: &str = "ibdata1";
-/// Prefixes of files that the server creates beside a table's: during ALTER, and for FULLTEXT and VECTOR
-/// keys.
+/// Prefixes of files that the server creates beside a table's: during ALTER, and for FULLTEXT keys; MySQL has
+/// the latter in small letters.
 const NO_TABLES: [&str; 2] = ["#sql", "FTS_"];
+const NO_TABLES_MYSQL: &str = "fts_";
+/// Digits of a table's number in the name of such a file.
+const NUMBER_CHARS: usize = 16;
 
 /// The files of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub struct TableFiles {
     /// Its data: one file, or one for each partition, sorted by name. Empty for a table of another engine, or
     /// in the system tablespace.
     pub files: Vec<PathBuf>,
+    /// Its definition, if it was read already: that of a table in a tablespace of several tables.
+    pub own: Option<Arc<Definition>>,
     /// Whether each of them has the file that `FLUSH TABLES ... FOR EXPORT` writes beside it, however old.
     pub exported: bool,
 }
@@ -37,6 +44,8 @@ pub struct Source {
     pub data: Option<PathBuf>,
     /// The tables, by database and name.
     pub tables: Vec<TableFiles>,
+    /// Tablespaces of several tables that can't be read, a line each.
+    pub unread: Vec<String>,
 }
 
 impl Source {
@@ -52,7 +61,8 @@ impl Source {
         }
         let names = names(disk, path)?;
         if names.iter().any(|name| name.ends_with(".ibd")) && !names.iter().any(|name| name == SYSTEM_FILE) {
-            return Ok(Source { data: data_folder(disk, path), tables: tables(disk, path, &names) });
+            let (data, tables) = (data_folder(disk, path), tables(disk, path, &names));
+            return Ok(Source { data, tables, unread: Vec::new() });
         }
         let mut found = Vec::new();
         for name in &names {
@@ -70,7 +80,16 @@ impl Source {
             )));
         }
         let data = names.iter().any(|name| name == SYSTEM_FILE).then(|| path.to_owned());
-        Ok(Source { data, tables: found })
+        let mut unread = Vec::new();
+        if data.is_some() {
+            for name in names.iter().filter(|name| *name == SYSTEM_FILE || name.ends_with(".ibd")) {
+                match shared(disk, &path.join(name)) {
+                    Ok(tables) => found.extend(tables),
+                    Err(error) => unread.push(error.to_string()),
+                }
+            }
+        }
+        Ok(Source { data, tables: found, unread })
     }
 
     fn of_file(disk: &dyn Disk, path: &Path) -> Result<Source, Error> {
@@ -84,8 +103,28 @@ impl Source {
         let base = table_of(base);
         let mut tables = tables(disk, folder, &names);
         tables.retain(|table| table.name == file_name::decode(base));
-        Ok(Source { data: data_folder(disk, folder), tables })
+        // A tablespace of several tables is in the data folder itself.
+        if names.iter().any(|name| name == SYSTEM_FILE) {
+            let shared = shared(disk, path)?;
+            if !shared.is_empty() {
+                return Ok(Source { data: Some(folder.to_owned()), tables: shared, unread: Vec::new() });
+            }
+        }
+        Ok(Source { data: data_folder(disk, folder), tables, unread: Vec::new() })
     }
+}
+
+/// The tables in a tablespace of several tables; only MySQL 8 and later says which there are.
+fn shared(disk: &dyn Disk, path: &Path) -> Result<Vec<TableFiles>, Error> {
+    let found = File::open(disk, path)?.definitions()?.unwrap_or_default();
+    let table = |own: Definition| TableFiles {
+        schema: own.schema().to_owned(),
+        name: own.name().to_owned(),
+        files: vec![path.to_owned()],
+        own: Some(Arc::new(own)),
+        ..TableFiles::default()
+    };
+    Ok(found.into_iter().map(table).collect())
 }
 
 /// The data folder above that of a database.
@@ -110,14 +149,17 @@ fn tables(disk: &dyn Disk, folder: &Path, names: &[String]) -> Vec<TableFiles> {
     let mut found: BTreeMap<&str, TableFiles> = BTreeMap::new();
     for name in names {
         let Some((base, end)) = name.rsplit_once('.') else { continue };
-        if NO_TABLES.iter().any(|start| base.starts_with(start)) || base.contains("#i#") {
+        if NO_TABLES.iter().any(|start| base.starts_with(start)) || base.contains("#i#") || is_index(base) {
             continue;
         }
+        // MySQL describes tables of other engines in `t_NUMBER.sdi`.
+        let base = if end == "sdi" { base.rsplit_once('_').map_or(base, |(table, _)| table) } else { base };
         let base = table_of(base);
         let entry =
             || TableFiles { schema: schema.clone(), name: file_name::decode(base), ..TableFiles::default() };
         let path = folder.join(name);
         match end {
+            "sdi" => drop(found.entry(base).or_insert_with(entry)),
             "frm" => found.entry(base).or_insert_with(entry).frm = Some(path),
             "ibd" => found.entry(base).or_insert_with(entry).files.push(path),
             // With DATA DIRECTORY the file is elsewhere.
@@ -131,6 +173,13 @@ fn tables(disk: &dyn Disk, folder: &Path, names: &[String]) -> Vec<TableFiles> {
         table.exported = !table.files.is_empty() && table.files.iter().all(exported);
     }
     tables
+}
+
+/// Whether it is a part of a FULLTEXT key of MySQL: `fts_` and the number of the table.
+fn is_index(base: &str) -> bool {
+    let number =
+        base.strip_prefix(NO_TABLES_MYSQL).and_then(|rest| rest.get(..NUMBER_CHARS + 1)?.strip_suffix('_'));
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// The name of the database: that of its folder.

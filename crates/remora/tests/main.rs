@@ -45,6 +45,8 @@ mod extract;
 mod extract_backup;
 #[path = "main/extract_dump.rs"]
 mod extract_dump;
+#[path = "main/extract_mysql.rs"]
+mod extract_mysql;
 #[path = "main/failover.rs"]
 mod failover;
 #[path = "main/file_format.rs"]

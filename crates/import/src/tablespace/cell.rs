@@ -96,7 +96,7 @@ pub(super) fn unsupported(kind: &Type) -> Option<&'static str> {
             return Some("the server tells its members apart");
         }
         Type::Enum(members) | Type::Set(members) => members.collation(),
-        Type::Geometry(_) | Type::Bit { .. } | Type::Vector { .. } => {
+        Type::Geometry(_) | Type::Bit { .. } | Type::Vector { .. } | Type::Json => {
             return Some("the server reads such values");
         }
         _ => return None,

@@ -226,10 +226,10 @@ mod tests {
         }
         // After a record about a page, the bit means another record about that page.
         let page = record(0x30, &[7, 1, 2]);
-        assert_eq!(deleted(&[page, file(0x90, &[9], b"a")]), []);
+        assert_eq!(deleted(&[page, file(0x90, &[9], b"a")]), Vec::<u32>::new());
         // Numbers that are cut, or too large.
-        assert_eq!(deleted(&[vec![0x92, 0xC0, 0]]), []);
-        assert_eq!(deleted(&[vec![0x95, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]]), []);
+        assert_eq!(deleted(&[vec![0x92, 0xC0, 0]]), Vec::<u32>::new());
+        assert_eq!(deleted(&[vec![0x95, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]]), Vec::<u32>::new());
     }
 
     #[test]

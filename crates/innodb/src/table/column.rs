@@ -140,6 +140,8 @@ pub enum Type {
     Inet4,
     /// INET6.
     Inet6,
+    /// JSON of MySQL, in its binary form. That of MariaDB is a LONGTEXT.
+    Json,
     /// VECTOR.
     Vector {
         /// Numbers in it.

@@ -17,6 +17,8 @@ const HEADER_BYTES: usize = 64;
 const COLUMNS_HEADER_BYTES: usize = 288;
 /// The first version whose files are read, because it changed the formats of times.
 const VERSION_FIRST: Version = Version(100_100);
+/// The first version of MySQL 5.7, which has formats of its own.
+const MYSQL_FIRST: Version = Version(50_700);
 /// The first version of the format with expressions apart from columns.
 const WITH_EXPRESSIONS: u8 = 11;
 /// The first version of the format that distinguishes VARCHAR from CHAR.
@@ -47,6 +49,11 @@ pub fn parse(bytes: &[u8]) -> Result<Table, Error> {
         return Err(file.corrupt(0, "this is no .frm file of a table of MariaDB"));
     }
     let version = Version(file.u32(51)?);
+    if (MYSQL_FIRST..VERSION_FIRST).contains(&version) {
+        return Err(Error::unsupported(
+            "the .frm file is of MySQL 5.7: give what SHOW CREATE TABLE says with --schema".to_owned(),
+        ));
+    }
     if version < VERSION_FIRST {
         return Err(Error::unsupported(format!(
             "the .frm file is of version {}, and those of MariaDB 10.1 and later are read: rebuild the table \

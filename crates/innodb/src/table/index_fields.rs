@@ -190,7 +190,7 @@ impl Type {
             }),
             Type::Uuid { .. } | Type::Inet6 => fixed(16),
             Type::Vector { dimensions } => variable(4 * u32::from(*dimensions), false),
-            Type::Geometry(_) => variable(u32::MAX, true),
+            Type::Geometry(_) | Type::Json => variable(u32::MAX, true),
         }
     }
 }

@@ -85,7 +85,13 @@ pub fn find<'a>(text: &'a str, schema: Option<&str>, table: &str) -> Result<&'a 
     let fault =
         |what: &str| Error::Sql { line: 1, what: format!("{what} CREATE TABLE `{table}` in this file") };
     match found.as_slice() {
-        [(start, end)] => Ok(&text[*start..*end]),
+        [(start, end)] => {
+            let (found, rest) = (&text[*start..*end], &text[*end..]);
+            // PARTITION BY is in a comment, whose end is no word.
+            let is_open = found.rfind("/*") > found.rfind("*/");
+            let close = rest.find("*/").filter(|at| is_open && rest[..*at].trim().is_empty());
+            Ok(&text[*start..close.map_or(*end, |at| end + at + 2)])
+        }
         [] => Err(fault("no")),
         _ => Err(fault("more than one")),
     }

@@ -29,7 +29,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    fn new(packed: &[u8]) -> Memory {
+    pub(crate) fn new(packed: &[u8]) -> Memory {
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
         Memory { bytes, proven: true }
@@ -78,11 +78,12 @@ fn table(statement: &str) -> Table {
     sql::parse(statement, Version(110_806)).unwrap()
 }
 
-/// All rows, a bar between values.
-fn rows(table: &Table, pages: &mut Memory) -> Result<Vec<String>, Error> {
+/// All rows, a bar behind each value of a column that is stored.
+pub(crate) fn rows(table: &Table, pages: &mut Memory) -> Result<Vec<String>, Error> {
     let id = Space::parse(pages.page(0)?)?.id;
-    let layout = instant::layout(table, CLUSTERED_ROOT, id, pages)?;
-    let tree = Tree::read(CLUSTERED_ROOT, &layout, pages)?;
+    let root = table.root(id)?;
+    let layout = instant::layout(table, root, id, pages)?;
+    let tree = Tree::read(root, &layout, pages)?;
     let mut leaves = Vec::new();
     for parent in 0..tree.parents.len() {
         leaves.extend(tree.leaves(parent, &layout, pages)?);
@@ -100,7 +101,8 @@ fn rows(table: &Table, pages: &mut Memory) -> Result<Vec<String>, Error> {
             }
             let mut line = Vec::new();
             for (at, column) in table.columns().iter().enumerate() {
-                let field = layout.fields().iter().position(|field| field.column == Some(at)).unwrap();
+                let field = layout.fields().iter().position(|field| field.column == Some(at));
+                let Some(field) = field else { continue };
                 match row.stored(field) {
                     FieldValue::Null => line.extend_from_slice(b"NULL"),
                     FieldValue::Whole(stored) => value::decode(column, stored, &mut line)?,

@@ -1,7 +1,7 @@
 //! Where a stopped server says that a transaction was not over.
 
 use innodb::page::PAGE_BYTES;
-use innodb::transaction::{State, rollback_segments, state, undo_logs};
+use innodb::transaction::{State, own_rollback_segments, rollback_segments, state, undo_logs};
 
 /// A page in which all places are empty, but these.
 fn page(places: &[(usize, u32)]) -> [u8; PAGE_BYTES] {
@@ -25,6 +25,17 @@ fn rollback_segments_are_in_128_places() {
 }
 
 #[test]
+fn an_undo_tablespace_of_mysql_lists_its_own() {
+    let mut list = page(&[(56, 4), (60, u32::MAX), (64, 9), (56 + 4 * 127, 7), (56 + 4 * 128, 8)]);
+    for at in (68..56 + 4 * 127).step_by(4) {
+        list[at..at + 4].copy_from_slice(&u32::MAX.to_be_bytes());
+    }
+    assert!(own_rollback_segments(&list).is_err());
+    list[24..26].copy_from_slice(&21_u16.to_be_bytes());
+    assert_eq!(own_rollback_segments(&list), Ok(vec![4, 9, 7]));
+}
+
+#[test]
 fn undo_logs_are_in_1024_places() {
     assert_eq!(
         undo_logs(&page(&[(68, 7), (72, 1), (76, 300), (72 + 4 * 1023, 2), (72 + 4 * 1024, 3)])),
@@ -33,10 +44,10 @@ fn undo_logs_are_in_1024_places() {
 }
 
 #[test]
-fn a_transaction_has_one_of_five_states() {
+fn a_transaction_has_one_of_seven_states() {
     let of = |number: u32| state(&page(&[(56, number << 16)]), 9);
-    let found: Vec<_> = (0..7).map(of).map(Result::ok).collect();
+    let found: Vec<_> = (0..9).map(of).map(Result::ok).collect();
     let (active, over, prepared) = (Some(State::Active), Some(State::Finished), Some(State::Prepared));
-    assert_eq!(found, [None, active, over, over, over, prepared, None]);
+    assert_eq!(found, [None, active, over, over, over, prepared, prepared, prepared, None]);
     assert!(of(0).unwrap_err().to_string().contains("page 9"), "{}", of(0).unwrap_err());
 }

@@ -83,7 +83,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     exclude: Vec<Pattern>,
 
-    /// A file with the CREATE TABLE of the tables, instead of their .frm files
+    /// A file with the CREATE TABLE of the tables, instead of their .frm files. MySQL 8 and later has definitions
+    /// in its .ibd files
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
 
@@ -279,10 +280,7 @@ fn wishes(
     let mut wishes = Vec::new();
     for files in &chosen {
         let name = TableName { schema: files.schema.clone(), table: files.name.clone() };
-        let opened = files.definition(disk, statements).and_then(|table| {
-            let files = files.files.iter().map(|path| File::open(disk, place.path(path)));
-            table.map(|table| Ok((table, files.collect::<Result<Vec<File>, _>>()?))).transpose()
-        });
+        let opened = open(arguments, files, statements, place);
         let opened = opened.and_then(|opened| {
             let Some((table, opened)) = opened else { return Ok(None) };
             let mut described = None;
@@ -308,6 +306,37 @@ fn wishes(
         }
     }
     Ok((wishes, left_out))
+}
+
+/// Opens the files of a table. None for a view.
+fn open(
+    arguments: &Arguments,
+    files: &TableFiles,
+    statements: Option<&str>,
+    place: &Place,
+) -> Result<Option<(Table, Vec<File>)>, physical::Error> {
+    // The definition may be in a file that a server is writing to, too.
+    let paths = files.files.iter().map(|path| place.path(path).to_owned()).collect();
+    let copied = TableFiles { files: paths, ..files.clone() };
+    let Some(table) = copied.definition(&*place.disk, statements)? else { return Ok(None) };
+    let files = copied.files.iter().map(|path| File::open(&*place.disk, path));
+    let files = files.collect::<Result<Vec<File>, _>>()?;
+    // A single file may be one of several partitions.
+    if arguments.source.extension().is_none_or(|end| end != "ibd") {
+        check_complete(&table, &files)?;
+    }
+    Ok(Some((table, files)))
+}
+
+/// Checks that each tablespace of the table is there, if its definition says which it has.
+fn check_complete(table: &Table, files: &[File]) -> Result<(), physical::Error> {
+    let is_there = |id: &u32| files.iter().any(|file| file.space().id == *id);
+    match table.spaces().iter().find(|id| !is_there(id)) {
+        None => Ok(()),
+        Some(id) => {
+            Err(physical::Error::Missing(format!("the file of its tablespace {id} is not beside the others")))
+        }
+    }
 }
 
 fn tell(left_out: &LeftOut, report: &Report) {

@@ -181,6 +181,7 @@ impl Draft {
             "uuid" => Type::Uuid { always_swapped: version.swaps_all_uuids() },
             "inet4" => Type::Inet4,
             "inet6" => Type::Inet6,
+            "json" => Type::Json,
             "vector" => {
                 Type::Vector { dimensions: self.within(0, 0, 16383).and_then(|count| self.small(count))? }
             }

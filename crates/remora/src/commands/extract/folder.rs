@@ -14,7 +14,7 @@ use server::definition::{counted, with_counter, without_counter};
 use server::{TableName, quote_name};
 
 use super::place::Place;
-use super::{Arguments, Wish};
+use super::{Arguments, Wish, chosen};
 
 /// Compression of the data files: that of `remora dump`.
 const CODEC: (Codec, u32) = (Codec::Zstd, 1);
@@ -44,17 +44,18 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses tables whose whole definitions are not known.
+/// Refuses tables whose whole definitions are not known. Those of MySQL 8 and later are in their files.
 pub(super) fn check_definitions(arguments: &Arguments, place: &Place) -> anyhow::Result<()> {
+    let has_own = || chosen(arguments, &place.source).map(|all| all.iter().all(|table| table.frm.is_none()));
     anyhow::ensure!(
-        arguments.schema.is_some() || place.catalogue.is_some(),
+        arguments.schema.is_some() || place.catalogue.is_some() || has_own()?,
         "--format dump needs complete definitions, and .frm files lack foreign keys: give the output of SHOW CREATE TABLE, or of 'remora dump --no-data', with --schema"
     );
     Ok(())
 }
 
-/// The table as the dump describes it: as --schema says, or as the server says that has recovered it. None
-/// for a sequence, which is no table of a dump.
+/// The table as the dump describes it: as --schema says, as the server says that has recovered it, or as its
+/// file says. None for a sequence, which is no table of a dump.
 pub(super) fn described(
     files: &TableFiles,
     table: &Table,
@@ -64,7 +65,12 @@ pub(super) fn described(
     if let Some(statements) = statements {
         return files.described(table, statements).map(Some);
     }
-    let Some((catalogue, _)) = &place.catalogue else { return Ok(None) };
+    let Some((catalogue, _)) = &place.catalogue else {
+        let own = files.dictionary(&*place.disk)?.map(|own| own.create_table()).transpose()?;
+        let own =
+            own.ok_or_else(|| physical::Error::Missing("its complete definition is not known".to_owned()))?;
+        return files.described(table, &own).map(Some);
+    };
     let is_it =
         |table: &&catalogue::Table| table.name.schema == files.schema && table.name.table == files.name;
     let is_sequence = |object: &Object| {
@@ -97,10 +103,16 @@ impl Folder {
                 omitted.extend(wishes.iter().filter(|wish| wish.has_triggers).map(|wish| {
                     format!("triggers of table {}: they are not in --schema's tables", wish.name)
                 }));
+                if wishes.iter().any(|wish| !wish.table.spaces().is_empty()) {
+                    omitted.push(
+                        "views, routines, triggers and events: MySQL has them in mysql.ibd, which is not read for them"
+                            .to_owned(),
+                    );
+                }
                 // Nothing else of their databases.
                 selection.include =
                     wishes.iter().filter_map(|wish| wish.name.to_string().parse().ok()).collect();
-                databases(wishes, &*place.disk)
+                databases(wishes, place)
             }
         };
         let mut id = [0; 16];
@@ -159,8 +171,9 @@ impl Folder {
     }
 }
 
-/// The databases of the tables, each with the character set that its `db.opt` names.
-fn databases(wishes: &[Wish], disk: &dyn Disk) -> Vec<Object> {
+/// The databases of the tables, each with the character set that its `db.opt` names, or MySQL's dictionary.
+fn databases(wishes: &[Wish], place: &Place) -> Vec<Object> {
+    let known = place.source.database_collations(&*place.disk);
     let mut objects: Vec<Object> = Vec::new();
     for wish in wishes {
         let schema = &wish.name.schema;
@@ -170,13 +183,20 @@ fn databases(wishes: &[Wish], disk: &dyn Disk) -> Vec<Object> {
         let mut text = String::new();
         let options =
             wish.files.first().and_then(|file| file.path().parent()).map(|path| path.join("db.opt"));
-        if let Some(mut file) = options.and_then(|path| disk.open(&path).ok()) {
+        if let Some(mut file) = options.and_then(|path| place.disk.open(&path).ok()) {
             // Without it the database gets the defaults of its server.
             std::io::Read::read_to_string(&mut file, &mut text).ok();
         }
-        let option = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let option = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
+        };
         let mut statement = format!("CREATE DATABASE IF NOT EXISTS {}", quote_name(schema));
-        if let (Some(set), Some(collation)) = (option("default-character-set"), option("default-collation")) {
+        let own = option("default-character-set").zip(option("default-collation"));
+        let own = own.or_else(|| {
+            let collation = known.get(schema)?;
+            Some((collation.charset().name.to_owned(), collation.name()))
+        });
+        if let Some((set, collation)) = own {
             statement.push_str(&format!(" /*!40100 DEFAULT CHARACTER SET {set} COLLATE {collation} */"));
         }
         if let Some(comment) = option("comment").filter(|comment| !comment.is_empty()) {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use block::restore::Request;
 use block::{RunContext, tree};
 use disk::{Disk, Kind, RealDisk};
@@ -13,7 +13,6 @@ use instance::requirements::{NOTHING, Requirements};
 use physical::{Consistency, Inconsistency, Source, TableFiles};
 use progress::Progress;
 use repository::Named;
-use sandbox::Family;
 use server::catalogue::Catalogue;
 use server::snapshot;
 use tempfile::TempDir;
@@ -81,8 +80,8 @@ impl Place {
             let source = Source::find(&RealDisk, &path)?;
             return Ok(Place {
                 disk: Box::new(RealDisk),
+                unread: source.unread.clone(),
                 source,
-                unread: Vec::new(),
                 catalogue: None,
                 backup: None,
                 copies: None,
@@ -106,7 +105,8 @@ impl Place {
             None => data_folder(&files).map_or_else(|| top.clone(), |path| join(&top, path)),
         };
         let source = Source::find(&files, &data)?;
-        let unread = links(&files, &top, &data);
+        let mut unread = links(&files, &top, &data);
+        unread.extend(source.unread.iter().cloned());
         Ok(Place {
             disk: Box::new(files),
             source,
@@ -136,8 +136,8 @@ impl Place {
         let source = Source::find(&RealDisk, &data)?;
         Ok(Place {
             disk: Box::new(RealDisk),
+            unread: source.unread.clone(),
             source,
-            unread: Vec::new(),
             catalogue: None,
             backup: Some(backup),
             copies: None,
@@ -203,8 +203,6 @@ impl Place {
         let wanted = Wanted { needs: &needs, ..wanted };
         // Checked before anything that may take hours.
         let installation = instance::installation(&*self.disk, &data, wanted)?;
-        // For MySQL remora could not tell even then whether the files are consistent.
-        ensure!(installation.product.family() == Family::MariaDb, "its data are of {}", installation.title());
         report.note(&format!(
             "{}; a private {} recovers a copy of it first",
             doubt.what,

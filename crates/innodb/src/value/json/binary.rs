@@ -1,13 +1,49 @@
 //! Documents in the form in which MySQL stores and logs them.
 
-use innodb::table::decimal_bytes;
-use innodb::value::shared;
-
+use super::super::{Fault, shared};
 use super::{DEPTH_MAX, Json};
-use crate::error::Flaw;
-use crate::wire::Wire;
+use crate::table::decimal_bytes;
 
-const DAMAGED: Flaw = Flaw("a JSON document has a length or an offset that leads out of it");
+const SHORT: Fault = "it ends too early";
+const DAMAGED: Fault = "a JSON document has a length or an offset that leads out of it";
+
+/// The bytes that were not taken yet. Numbers are little-endian.
+#[derive(Clone, Copy)]
+struct Wire<'a>(&'a [u8]);
+
+impl<'a> Wire<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Fault> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        self.take(N)?.try_into().map_err(|_| SHORT)
+    }
+
+    fn u8(&mut self) -> Result<u8, Fault> {
+        self.array().map(|[byte]: [u8; 1]| byte)
+    }
+
+    fn u16(&mut self) -> Result<u16, Fault> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Fault> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Fault> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A number of two or four bytes.
+    fn uint(&mut self, is_large: bool) -> Result<usize, Fault> {
+        let number = if is_large { self.u32()? } else { self.u16()?.into() };
+        usize::try_from(number).map_err(|_| DAMAGED)
+    }
+}
 
 /// The types of values in a document.
 mod kind {
@@ -28,7 +64,10 @@ mod kind {
 }
 
 /// Reads a document.
-pub(crate) fn document(bytes: &[u8]) -> Result<Json, Flaw> {
+///
+/// # Errors
+/// Bytes that are no document.
+pub fn document(bytes: &[u8]) -> Result<Json, Fault> {
     // An update that ignored an error may store an empty value, which is null.
     let Some((kind, rest)) = bytes.split_first() else { return Ok(Json::Null) };
     Decoder { left: bytes.len() }.value(*kind, rest, 0)
@@ -41,13 +80,13 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn use_up(&mut self, len: usize) -> Result<(), Flaw> {
-        self.left = self.left.checked_sub(len).ok_or(Flaw("parts of a JSON document overlap"))?;
+    fn use_up(&mut self, len: usize) -> Result<(), Fault> {
+        self.left = self.left.checked_sub(len).ok_or("parts of a JSON document overlap")?;
         Ok(())
     }
 
     /// The value that these bytes begin with.
-    fn value(&mut self, kind: u8, bytes: &[u8], depth: usize) -> Result<Json, Flaw> {
+    fn value(&mut self, kind: u8, bytes: &[u8], depth: usize) -> Result<Json, Fault> {
         let mut wire = Wire(bytes);
         Ok(match kind {
             kind::SMALL_OBJECT | kind::LARGE_OBJECT => {
@@ -58,7 +97,7 @@ impl Decoder {
                 0 => Json::Null,
                 1 => Json::Bool(true),
                 2 => Json::Bool(false),
-                _ => return Err(Flaw("an unknown literal in a JSON document")),
+                _ => return Err("an unknown literal in a JSON document"),
             },
             kind::INT16 => Json::Int(wire.u16()?.cast_signed().into()),
             kind::UINT16 => Json::Unsigned(wire.u16()?.into()),
@@ -71,17 +110,17 @@ impl Decoder {
                 Json::Double(
                     Some(number)
                         .filter(|it| it.is_finite())
-                        .ok_or(Flaw("a JSON document has no number where one belongs"))?,
+                        .ok_or("a JSON document has no number where one belongs")?,
                 )
             }
             kind::TEXT => Json::Text(text(self.sized(&mut wire)?)?),
             kind::OPAQUE => opaque(wire.u8()?, self.sized(&mut wire)?)?,
-            _ => return Err(Flaw("an unknown type in a JSON document")),
+            _ => return Err("an unknown type in a JSON document"),
         })
     }
 
     /// Bytes after their length, of which each byte has 7 bits, the lowest first.
-    fn sized<'a>(&mut self, wire: &mut Wire<'a>) -> Result<&'a [u8], Flaw> {
+    fn sized<'a>(&mut self, wire: &mut Wire<'a>) -> Result<&'a [u8], Fault> {
         let mut len = 0;
         for shift in (0..35).step_by(7) {
             let byte = wire.u8()?;
@@ -94,14 +133,14 @@ impl Decoder {
         Err(DAMAGED)
     }
 
-    fn array(&mut self, bytes: &[u8], is_large: bool, depth: usize) -> Result<Json, Flaw> {
+    fn array(&mut self, bytes: &[u8], is_large: bool, depth: usize) -> Result<Json, Fault> {
         let whole = Container::new(bytes, is_large, depth)?;
         let items =
             (0..whole.count).map(|at| self.entry(&whole, whole.head + at * whole.entry_bytes(), depth));
         Ok(Json::Array(items.collect::<Result<_, _>>()?))
     }
 
-    fn object(&mut self, bytes: &[u8], is_large: bool, depth: usize) -> Result<Json, Flaw> {
+    fn object(&mut self, bytes: &[u8], is_large: bool, depth: usize) -> Result<Json, Fault> {
         let whole = Container::new(bytes, is_large, depth)?;
         let key_bytes = whole.width + 2;
         let mut members = Vec::new();
@@ -117,7 +156,7 @@ impl Decoder {
     }
 
     /// The value of an entry: in it, if it is short, or elsewhere.
-    fn entry(&mut self, whole: &Container<'_>, at: usize, depth: usize) -> Result<Json, Flaw> {
+    fn entry(&mut self, whole: &Container<'_>, at: usize, depth: usize) -> Result<Json, Fault> {
         self.use_up(whole.entry_bytes())?;
         let mut entry = whole.from(at)?;
         let kind = entry.u8()?;
@@ -145,9 +184,9 @@ struct Container<'a> {
 }
 
 impl<'a> Container<'a> {
-    fn new(bytes: &'a [u8], is_large: bool, depth: usize) -> Result<Container<'a>, Flaw> {
+    fn new(bytes: &'a [u8], is_large: bool, depth: usize) -> Result<Container<'a>, Fault> {
         if depth >= DEPTH_MAX {
-            return Err(Flaw("a JSON document is nested too deeply"));
+            return Err("a JSON document is nested too deeply");
         }
         let width = if is_large { 4 } else { 2 };
         let mut this = Container { bytes, width, head: 2 * width, count: 0 };
@@ -163,21 +202,21 @@ impl<'a> Container<'a> {
         1 + self.width
     }
 
-    fn offset(&self, wire: &mut Wire<'_>) -> Result<usize, Flaw> {
-        usize::try_from(wire.uint(self.width)?).map_err(|_| DAMAGED)
+    fn offset(&self, wire: &mut Wire<'_>) -> Result<usize, Fault> {
+        wire.uint(self.width == 4)
     }
 
-    fn from(&self, at: usize) -> Result<Wire<'a>, Flaw> {
+    fn from(&self, at: usize) -> Result<Wire<'a>, Fault> {
         self.bytes.get(at..).map(Wire).ok_or(DAMAGED)
     }
 }
 
-fn text(bytes: &[u8]) -> Result<String, Flaw> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| Flaw("a text in a JSON document is not UTF-8"))
+fn text(bytes: &[u8]) -> Result<String, Fault> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a text in a JSON document is not UTF-8")
 }
 
 /// A value of a type that JSON does not have.
-fn opaque(kind: u8, bytes: &[u8]) -> Result<Json, Flaw> {
+fn opaque(kind: u8, bytes: &[u8]) -> Result<Json, Fault> {
     Ok(match kind {
         7 | 12 => Json::Time(datetime(bytes)?),
         10 => Json::Time(datetime(bytes)?.get(..10).unwrap_or_default().to_owned()),
@@ -186,11 +225,10 @@ fn opaque(kind: u8, bytes: &[u8]) -> Result<Json, Flaw> {
             let mut wire = Wire(bytes);
             let (precision, scale) = (wire.u8()?, wire.u8()?);
             if !(1..=65).contains(&precision) || scale > precision.min(38) {
-                return Err(Flaw("a DECIMAL in a JSON document has too many digits"));
+                return Err("a DECIMAL in a JSON document has too many digits");
             }
             let mut out = Vec::new();
-            shared::decimal(wire.take(decimal_bytes(precision, scale).into())?, precision, scale, &mut out)
-                .map_err(Flaw)?;
+            shared::decimal(wire.take(decimal_bytes(precision, scale).into())?, precision, scale, &mut out)?;
             Json::Decimal(text(&out)?)
         }
         // VARCHAR: as a text of JSON.
@@ -200,7 +238,7 @@ fn opaque(kind: u8, bytes: &[u8]) -> Result<Json, Flaw> {
 }
 
 /// `2026-11-23 10:00:00.000000`: a number with the fraction in its lowest 24 bits.
-fn datetime(bytes: &[u8]) -> Result<String, Flaw> {
+fn datetime(bytes: &[u8]) -> Result<String, Fault> {
     let number = Wire(bytes).u64()?.cast_signed().unsigned_abs();
     let days = number >> 41;
     let (year, month, day) = ((days >> 5) / 13, (days >> 5) % 13, days & 31);
@@ -208,7 +246,7 @@ fn datetime(bytes: &[u8]) -> Result<String, Flaw> {
 }
 
 /// `-12:34:56.000000`
-fn time(bytes: &[u8]) -> Result<String, Flaw> {
+fn time(bytes: &[u8]) -> Result<String, Fault> {
     let number = Wire(bytes).u64()?.cast_signed();
     let sign = if number < 0 { "-" } else { "" };
     let number = number.unsigned_abs();
