@@ -182,9 +182,11 @@ pub(crate) fn check_lists(file: &Memory) {
     assert_eq!(walk(first, 38 + 24, &[1], None, None), 0);
     assert_eq!(walk(first, 38 + 40, &[2], None, Some(false)), u32_at(first, 38 + 20));
     walk(first, 38 + 56, &[3], None, Some(true));
+    let mut last_segment = 0;
     for at in (50..PAGE_BYTES - 192).step_by(192) {
         let id = u64::from_be_bytes(page(2)[at..at + 8].try_into().unwrap());
         if id != 0 {
+            last_segment = id;
             walk(page(2), at + 12, &[4], Some(id), Some(false));
             assert_eq!(walk(page(2), at + 28, &[4], Some(id), Some(false)), u32_at(page(2), at + 8));
             walk(page(2), at + 44, &[4], Some(id), Some(true));
@@ -192,6 +194,8 @@ pub(crate) fn check_lists(file: &Memory) {
     }
     let extents = u32_at(first, 38 + 12) / 64;
     assert_eq!(seen.len(), extents as usize, "an extent is in no list");
+    let next_segment = u64::from_be_bytes(first[38 + 72..38 + 80].try_into().unwrap());
+    assert_eq!(next_segment, last_segment + 1, "the number that the server gives to the next segment");
 }
 
 fn numbers(count: u32, text: usize) -> Vec<Row> {
