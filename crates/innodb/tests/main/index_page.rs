@@ -182,6 +182,13 @@ fn each_record_has_its_own_number_in_the_heap() {
 }
 
 #[test]
+fn a_new_page_has_its_last_record_as_the_last_insert() {
+    let (page, origins) = leaf(12);
+    assert_eq!(usize::from(u16_at(&page, DATA + 10)), origins[11]);
+    assert_eq!(u16_at(&leaf(0).0, DATA + 10), 0);
+}
+
+#[test]
 fn each_slot_owns_the_records_before_its_own() {
     let (page, origins) = leaf(12);
     let with = |owned: &[(usize, u8)], changes: &[(usize, usize)]| {

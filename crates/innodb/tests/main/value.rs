@@ -241,6 +241,8 @@ const REFUSED: &[(&str, &[u8])] = &[
     ("timestamp(6)", b"1970-01-01 00:00:00.5"),
     ("timestamp", b"2106-02-07 06:28:16"),
     ("timestamp", b"2024-00-01 00:00:00"),
+    ("timestamp", b"2024-00-00 00:00:00"),
+    ("timestamp", b"2024-01-00 00:00:00"),
     ("char(4)", b"abcde"),
     ("char(4) CHARACTER SET utf8mb4", b"\xff"),
     ("char(1) CHARACTER SET utf8mb3", "\u{1f600}".as_bytes()),

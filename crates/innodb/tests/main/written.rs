@@ -325,6 +325,73 @@ fn no_changed_byte_passes_without_another_key() {
     changes_are_noticed("");
 }
 
+/// Two trees have more pages one by one than the first extent has.
+#[test]
+fn a_shared_extent_that_is_full_says_so() {
+    let statement =
+        "CREATE TABLE t (a INT NOT NULL, b VARBINARY(1000), PRIMARY KEY (a), KEY k (b)) ENGINE=InnoDB";
+    let made = make(statement, FULL, &numbers(900, 1000), usize::MAX).unwrap();
+    assert_eq!(made.verify(), Ok(()));
+    let first = &made.file.bytes[..PAGE_BYTES];
+    assert_eq!(u32_at(first, 38 + 56), 1, "full extents");
+    assert_eq!(u32_at(first, 150 + 20), 3, "the state of the first one");
+    check_lists(&made.file);
+}
+
+/// The bits of NULLs take more than a byte, in a row with an off-page value and in a key.
+#[test]
+fn more_columns_than_a_byte_has_bits_may_be_null() {
+    let columns: String = (0..12).map(|at| format!("c{at} INT, ")).collect();
+    let key = (0..12).map(|at| format!("c{at}")).collect::<Vec<_>>().join(",");
+    let statement = format!(
+        "CREATE TABLE t (a INT NOT NULL, {columns}v LONGBLOB, PRIMARY KEY (a), KEY k ({key})) ENGINE=InnoDB"
+    );
+    let rows: Vec<Row> = (0..1500_u32)
+        .map(|at| {
+            let mut row = Row::default();
+            let number = (at | 1 << 31).to_be_bytes();
+            row.push(Some(&number));
+            (0..12).for_each(|column| row.push((at % 12 != column).then_some(&number)));
+            row.push(Some(&vec![b'v'; if at < 24 { 20_000 } else { 5 }]));
+            row
+        })
+        .collect();
+    let made = make(&statement, FULL, &rows, usize::MAX).unwrap();
+    assert_eq!(made.verify(), Ok(()));
+    assert!(read(&made) == rows);
+}
+
+/// The server would look for other entries than those, and not find them.
+#[test]
+fn a_key_on_a_prefix_has_so_many_characters() {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+    let utf16le = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let latin1 = |text: &str| text.chars().map(|char| char as u8).collect::<Vec<u8>>();
+    let (text, part) = ("a\u{1f600}\u{e4}xyz", "a\u{1f600}\u{e4}");
+    for (charset, value, prefix) in [
+        ("utf8mb4", text.as_bytes().to_vec(), part.as_bytes().to_vec()),
+        ("utf16", utf16(text), utf16(part)),
+        ("utf16le", utf16le(text), utf16le(part)),
+        ("latin1", latin1("a\u{e4}\u{f6}xyz"), latin1("a\u{e4}\u{f6}")),
+    ] {
+        for (value, prefix) in [(&value, &prefix), (&prefix, &prefix)] {
+            let statement = format!(
+                "CREATE TABLE t (a INT NOT NULL, v VARCHAR(30) CHARACTER SET {charset} NOT NULL, PRIMARY KEY (a), \
+                 KEY k (v(3))) ENGINE=InnoDB"
+            );
+            let mut row = Row::default();
+            row.push(Some(&[0x80, 0, 0, 7]));
+            row.push(Some(value));
+            let made = make(&statement, FULL, &[row], 1).unwrap();
+            let entries = &made.file.bytes[4 * PAGE_BYTES..][..PAGE_BYTES];
+            // The length, the header of five bytes, the text and the primary key.
+            let expected = [&prefix[..], &[0x80, 0, 0, 7, 0]].concat();
+            assert_eq!(usize::from(entries[120]), prefix.len(), "{charset}");
+            assert_eq!(&entries[126..][..expected.len()], expected, "{charset}");
+        }
+    }
+}
+
 /// Whoever looks for the damage is told where it is.
 #[test]
 fn damage_is_named_by_its_byte() {
