@@ -252,6 +252,8 @@ fn the_longest_record_stays_and_one_byte_more_goes_off_page() {
         assert_eq!(made.verify(), Ok(()));
         assert!(read(&made) == rows);
         assert_eq!(made.written.pages, pages, "{text}");
+        let values = made.file.bytes.chunks(PAGE_BYTES).filter(|page| u16_at(page, 24) == 10).count();
+        assert_eq!(values, if text + extra == 8125 { 0 } else { 4 }, "pages of values");
     }
     // 16,330 bytes are a page.
     for (text, pages) in [(16_330, 1), (16_331, 2), (3 * 16_330, 3)] {
