@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use failure::{Completeness, Failure};
 use transactions::{Known, LogFile};
 
-use crate::support::{Said, all, recorded, walk, walk_with};
+use crate::support::{Said, all, recorded, walk, walk_with, write};
 
 /// The beginnings of the events of MariaDB's log that a transaction is open at, and where that began.
 const WITHIN: [(usize, usize); 4] = [(367, 325), (1405, 1363), (2768, 1363), (6716, 6237)];
@@ -20,7 +20,7 @@ fn of(folder: &Path, contents: &[&[u8]]) -> Said {
         .zip(contents)
         .map(|(number, bytes)| {
             let path: PathBuf = folder.join(number.to_string());
-            std::fs::write(&path, bytes).unwrap();
+            write(&path, bytes);
             LogFile::new(path)
         })
         .collect();
@@ -125,7 +125,7 @@ fn rows_of_a_table_that_is_not_described_are_damage() {
 fn what_is_no_log_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other");
-    std::fs::write(&path, b"no log at all").unwrap();
+    write(&path, b"no log at all");
     let error = walk_with(&[LogFile::new(path.clone())], &all(), &Known::default()).err().unwrap();
     assert!(matches!(error.downcast_ref::<Failure>(), Some(Failure::Usage(_))), "{error:#}");
     assert!(format!("{error:#}").contains(&path.display().to_string()));

@@ -6,6 +6,8 @@ use failure::Failure;
 use repository::KeyFile;
 use transactions::{Found, Times, files};
 
+use crate::support::write;
+
 fn found(paths: &[&Path]) -> anyhow::Result<Found> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| (*path).to_owned()).collect();
     files(&paths, &KeyFile::default(), Times::Said)
@@ -15,9 +17,9 @@ fn names(found: &Found) -> Vec<String> {
     found.files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+fn put(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
-    std::fs::write(&path, text).unwrap();
+    write(&path, text.as_bytes());
     path
 }
 
@@ -25,9 +27,9 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 fn an_index_names_the_files_of_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let index = write(folder, "binlog.index", "./binlog.000002\n/elsewhere/binlog.000003\n\nbinlog.000009\n");
+    let index = put(folder, "binlog.index", "./binlog.000002\n/elsewhere/binlog.000003\n\nbinlog.000009\n");
     for (number, bytes) in [(1, 10), (2, 100), (3, 1000)] {
-        write(folder, &format!("binlog.00000{number}"), &"x".repeat(bytes));
+        put(folder, &format!("binlog.00000{number}"), &"x".repeat(bytes));
     }
     // A copy of a log is read where it is, wherever its index says it was.
     for path in [folder, &index] {
@@ -50,14 +52,14 @@ fn an_index_names_the_files_of_its_log() {
 fn the_binary_log_of_a_folder_comes_before_its_relay_log() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    write(folder, "host-Relay-bin.index", "r.000001\n");
+    put(folder, "host-Relay-bin.index", "r.000001\n");
     for name in ["r.000001", "b.000001"] {
-        write(folder, name, "x");
+        put(folder, name, "x");
     }
     assert_eq!(names(&found(&[folder]).unwrap()), ["r.000001"]);
-    write(folder, "binlog.index", "b.000001\n");
+    put(folder, "binlog.index", "b.000001\n");
     assert_eq!(names(&found(&[folder]).unwrap()), ["b.000001"]);
-    write(folder, "second.index", "b.000001\n");
+    put(folder, "second.index", "b.000001\n");
     let error = found(&[folder]).err().unwrap();
     assert!(matches!(error.downcast_ref::<Failure>(), Some(Failure::Usage(_))), "{error:#}");
     let said = error.to_string();

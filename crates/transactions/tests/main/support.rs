@@ -16,6 +16,12 @@ pub(crate) fn recorded(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../binlog/tests/cases").join(format!("{name}.binlog"))
 }
 
+/// Makes a file of a test.
+#[expect(clippy::disallowed_methods, reason = "a test's own throw-away file")]
+pub(crate) fn write(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).unwrap();
+}
+
 /// Asks for everything.
 pub(crate) fn all() -> Filter {
     Filter {
