@@ -13,8 +13,20 @@ use serde::Deserialize;
 use crate::{audit, cargo, root, shown, target};
 
 /// Crates whose tests need no servers, threads or disks, so that a mutant takes seconds.
-const PURE: [&str; 10] =
-    ["binlog", "rows", "column", "innodb", "urlpack", "codec", "status", "block", "condition", "queue"];
+const PURE: [&str; 12] = [
+    "binlog",
+    "rows",
+    "column",
+    "innodb",
+    "urlpack",
+    "codec",
+    "status",
+    "block",
+    "condition",
+    "queue",
+    "transactions",
+    "humanize",
+];
 
 /// The version whose report is read here.
 const VERSION: &str = "0.4.0";

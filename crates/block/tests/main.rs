@@ -33,6 +33,8 @@ mod real_files;
 mod repair;
 #[path = "main/restore_paths.rs"]
 mod restore_paths;
+#[path = "main/rules.rs"]
+mod rules;
 #[path = "main/scan.rs"]
 mod scan;
 #[path = "main/store_contract.rs"]

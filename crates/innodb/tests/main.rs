@@ -11,6 +11,8 @@ mod digest;
 mod export;
 #[path = "main/file.rs"]
 mod file;
+#[path = "main/index_page.rs"]
+mod index_page;
 #[path = "main/key_order.rs"]
 mod key_order;
 #[path = "main/mysql.rs"]

@@ -281,6 +281,37 @@ mod tests {
     }
 
     #[test]
+    fn changed_pages_are_known_unless_their_file_is_made_anew() {
+        let changed = |records: &[Vec<u8>], space: u32, name: &str| {
+            let mut spaces = Tablespaces::with_pages();
+            spaces.take(&mut records.concat(), 50);
+            let pages = spaces.changed_pages().unwrap().pages(space, name);
+            pages.map(Iterator::collect::<Vec<u32>>)
+        };
+        let page = |space: u8, page: &[u8]| record(0x30, &[&[space], page, &[1, 2]].concat());
+        // 0, 63, 64, 4095, 4096, 4160, the second time one that is there already.
+        let numbers: [&[u8]; 7] = [&[0], &[63], &[64], &[0x8F, 0x7F], &[0x8F, 0x80], &[0x8F, 0xC0], &[63]];
+        let mut records: Vec<Vec<u8>> = numbers.iter().map(|number| page(7, number)).collect();
+        records.push(page(8, &[5]));
+        let (name, all) = ("./app/t.ibd", Some(vec![0, 63, 64, 4095, 4096, 4160]));
+        assert_eq!(changed(&records, 7, name), all);
+        assert_eq!([8, 9].map(|space| changed(&records, space, name)), [Some(vec![5]), Some(Vec::new())]);
+        for (kind, is_known) in [(0x80, false), (0x90, false), (0xA0, false), (0xB0, true)] {
+            // After a record about a page, one about a file would be about that page.
+            let about_file = file(kind, &[7], name.as_bytes());
+            let records = [&[about_file][..], &records].concat();
+            assert_eq!(changed(&records, 7, name).is_some(), is_known, "{kind:x}: its number and its name");
+            assert_eq!(changed(&records, 7, "./app/u.ibd").is_some(), is_known, "{kind:x}: its number");
+            assert_eq!(changed(&records, 9, name).is_some(), is_known, "{kind:x}: its name");
+            assert_eq!(changed(&records, 8, "./app/u.ibd"), Some(vec![5]), "{kind:x}: another one");
+        }
+        let renamed = file(0xA0, &[7], b"./app/t.ibd\0./app/u.ibd");
+        let names = ["./app/t.ibd", "./app/u.ibd", "./app/v.ibd"];
+        let known = names.map(|name| changed(std::slice::from_ref(&renamed), 9, name).is_some());
+        assert_eq!(known, [false, false, true]);
+    }
+
+    #[test]
     fn files_outside_have_a_name_in_the_folder() {
         let long = "/some/other disk/app/a_table.ibd";
         let brought = |records: &[Vec<u8>]| {

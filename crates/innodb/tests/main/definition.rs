@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use innodb::Error;
 use innodb::table::collation::Collation;
-use innodb::table::{Field, Length, Table, Version, frm, sql};
+use innodb::table::{Field, Length, Table, Type, Version, frm, sql};
 
 const SERIES: [(&str, u32); 3] = [("10.11", 101_119), ("11.4", 110_405), ("11.8", 110_806)];
 
@@ -280,6 +280,43 @@ fn a_damaged_frm_file_is_an_error_or_a_table() {
     old[51..55].copy_from_slice(&50_744_u32.to_le_bytes());
     let message = frm::parse(&old).unwrap_err().to_string();
     assert!(message.contains("of MySQL 5.7") && message.contains("--schema"), "{message}");
+}
+
+/// A column of a `.frm` file with this type and length is one that a server can have, or refused.
+#[test]
+fn lengths_that_no_type_has_are_refused() {
+    let whole = std::fs::read(folder("10.11").join("numbers.frm")).unwrap();
+    let with = |at: usize, length: u16, decimals: u8| {
+        let mut bytes = whole.clone();
+        bytes[at + 3..at + 5].copy_from_slice(&length.to_le_bytes());
+        bytes[at + 9] = bytes[at + 9] & 0xC0 | decimals;
+        frm::parse(&bytes)
+    };
+    let has = |at: usize, (length, decimals): (u16, u8), kind: &Type| {
+        with(at, length, decimals)
+            .is_ok_and(|table| table.columns().iter().any(|column| column.kind == *kind))
+    };
+    let bytes = whole.as_slice();
+    let is_type = |number: u8| (0..bytes.len() - 17).filter(move |at| bytes[at + 13] == number);
+    // The columns are where another length is another type.
+    let bits = is_type(16).filter(|&at| has(at, (63, 0), &Type::Bit { bits: 63 }));
+    let mut tried = 0;
+    for at in bits {
+        assert!(has(at, (64, 0), &Type::Bit { bits: 64 }) && has(at, (1, 0), &Type::Bit { bits: 1 }));
+        assert!(with(at, 65, 0).is_err() && with(at, 0, 0).is_err());
+        tried += 1;
+    }
+    let decimal = |scale| Type::Decimal { precision: 40, scale, unsigned: false, zerofill: false };
+    for at in is_type(246).filter(|&at| has(at, (42, 37), &decimal(37))) {
+        // The sign and the point are of the length.
+        assert!(has(at, (42, 38), &decimal(38)));
+        for (length, decimals) in [(42, 39), (41 + 2, 41), (7, 6), (68, 2), (1, 0)] {
+            let is_refused = with(at, length, decimals).is_err();
+            assert!(is_refused, "{length} {decimals}");
+        }
+        tried += 1;
+    }
+    assert!(tried >= 2, "{tried}");
 }
 
 #[test]

@@ -226,5 +226,20 @@ fn a_record_of_any_length_shows_that_the_log_continues() {
         let tail = [&head[..], &records, &[1], &sum].concat();
         assert!(!log.is_at_end(&tail), "{}", records.len());
         assert!(log.is_at_end(&[&head[..], &records, &[1, 0, 0, 0, 0]].concat()));
+        assert!(log.is_at_end(&[&head[..], &[1, 0, 0, 0, 0]].concat()), "an end without a record");
+    }
+}
+
+/// What can't be the beginning of a record is said at once, not after all memory is full.
+#[test]
+fn bytes_that_begin_no_record_are_refused_where_they_are() {
+    let ring = ring(16_384, 12_288, 0, &[vec![20]]);
+    for (bytes, is_wrong) in
+        [([0x30, 0xDF], false), ([0x30, 0xE0], true), ([0x30, 0xFF], true), ([0x31, 0xFF], false)]
+    {
+        let (mut copy, mut out) = (ring.copy(), Vec::new());
+        copy.take(&ring.text, &mut out).unwrap();
+        assert_eq!(copy.take(&bytes, &mut out).is_err(), is_wrong, "{bytes:x?}");
+        assert_eq!(out, ring.text);
     }
 }

@@ -182,9 +182,11 @@ pub(crate) fn check_lists(file: &Memory) {
     assert_eq!(walk(first, 38 + 24, &[1], None, None), 0);
     assert_eq!(walk(first, 38 + 40, &[2], None, Some(false)), u32_at(first, 38 + 20));
     walk(first, 38 + 56, &[3], None, Some(true));
+    let mut last_segment = 0;
     for at in (50..PAGE_BYTES - 192).step_by(192) {
         let id = u64::from_be_bytes(page(2)[at..at + 8].try_into().unwrap());
         if id != 0 {
+            last_segment = id;
             walk(page(2), at + 12, &[4], Some(id), Some(false));
             assert_eq!(walk(page(2), at + 28, &[4], Some(id), Some(false)), u32_at(page(2), at + 8));
             walk(page(2), at + 44, &[4], Some(id), Some(true));
@@ -192,6 +194,8 @@ pub(crate) fn check_lists(file: &Memory) {
     }
     let extents = u32_at(first, 38 + 12) / 64;
     assert_eq!(seen.len(), extents as usize, "an extent is in no list");
+    let next_segment = u64::from_be_bytes(first[38 + 72..38 + 80].try_into().unwrap());
+    assert_eq!(next_segment, last_segment + 1, "the number that the server gives to the next segment");
 }
 
 fn numbers(count: u32, text: usize) -> Vec<Row> {
@@ -248,6 +252,8 @@ fn the_longest_record_stays_and_one_byte_more_goes_off_page() {
         assert_eq!(made.verify(), Ok(()));
         assert!(read(&made) == rows);
         assert_eq!(made.written.pages, pages, "{text}");
+        let values = made.file.bytes.chunks(PAGE_BYTES).filter(|page| u16_at(page, 24) == 10).count();
+        assert_eq!(values, if text + extra == 8125 { 0 } else { 4 }, "pages of values");
     }
     // 16,330 bytes are a page.
     for (text, pages) in [(16_330, 1), (16_331, 2), (3 * 16_330, 3)] {
@@ -319,6 +325,103 @@ fn no_changed_byte_passes() {
 #[test]
 fn no_changed_byte_passes_without_another_key() {
     changes_are_noticed("");
+}
+
+/// Two trees have more pages one by one than the first extent has.
+#[test]
+fn a_shared_extent_that_is_full_says_so() {
+    let statement =
+        "CREATE TABLE t (a INT NOT NULL, b VARBINARY(1000), PRIMARY KEY (a), KEY k (b)) ENGINE=InnoDB";
+    let made = make(statement, FULL, &numbers(900, 1000), usize::MAX).unwrap();
+    assert_eq!(made.verify(), Ok(()));
+    let first = &made.file.bytes[..PAGE_BYTES];
+    assert_eq!(u32_at(first, 38 + 56), 1, "full extents");
+    assert_eq!(u32_at(first, 150 + 20), 3, "the state of the first one");
+    check_lists(&made.file);
+}
+
+/// The bits of NULLs take more than a byte, in a row with an off-page value and in a key.
+#[test]
+fn more_columns_than_a_byte_has_bits_may_be_null() {
+    let columns: String = (0..12).map(|at| format!("c{at} INT, ")).collect();
+    let key = (0..12).map(|at| format!("c{at}")).collect::<Vec<_>>().join(",");
+    let statement = format!(
+        "CREATE TABLE t (a INT NOT NULL, {columns}v LONGBLOB, PRIMARY KEY (a), KEY k ({key})) ENGINE=InnoDB"
+    );
+    let rows: Vec<Row> = (0..1500_u32)
+        .map(|at| {
+            let mut row = Row::default();
+            let number = (at | 1 << 31).to_be_bytes();
+            row.push(Some(&number));
+            (0..12).for_each(|column| row.push((at % 12 != column).then_some(&number)));
+            row.push(Some(&vec![b'v'; if at < 24 { 20_000 } else { 5 }]));
+            row
+        })
+        .collect();
+    let made = make(&statement, FULL, &rows, usize::MAX).unwrap();
+    assert_eq!(made.verify(), Ok(()));
+    assert!(read(&made) == rows);
+}
+
+/// The server would look for other entries than those, and not find them.
+#[test]
+fn a_key_on_a_prefix_has_so_many_characters() {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+    let utf16le = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let latin1 = |text: &str| text.chars().map(|char| char as u8).collect::<Vec<u8>>();
+    let (text, part) = ("a\u{1f600}\u{e4}xyz", "a\u{1f600}\u{e4}");
+    for (charset, value, prefix) in [
+        ("utf8mb4", text.as_bytes().to_vec(), part.as_bytes().to_vec()),
+        ("utf16", utf16(text), utf16(part)),
+        ("utf16le", utf16le(text), utf16le(part)),
+        ("latin1", latin1("a\u{e4}\u{f6}xyz"), latin1("a\u{e4}\u{f6}")),
+    ] {
+        for (value, prefix) in [(&value, &prefix), (&prefix, &prefix)] {
+            let statement = format!(
+                "CREATE TABLE t (a INT NOT NULL, v VARCHAR(30) CHARACTER SET {charset} NOT NULL, PRIMARY KEY (a), \
+                 KEY k (v(3))) ENGINE=InnoDB"
+            );
+            let mut row = Row::default();
+            row.push(Some(&[0x80, 0, 0, 7]));
+            row.push(Some(value));
+            let made = make(&statement, FULL, &[row], 1).unwrap();
+            let entries = &made.file.bytes[4 * PAGE_BYTES..][..PAGE_BYTES];
+            // The length, the header of five bytes, the text and the primary key.
+            let expected = [&prefix[..], &[0x80, 0, 0, 7, 0]].concat();
+            assert_eq!(usize::from(entries[120]), prefix.len(), "{charset}");
+            assert_eq!(&entries[126..][..expected.len()], expected, "{charset}");
+        }
+    }
+}
+
+/// Whoever looks for the damage is told where it is.
+#[test]
+fn damage_is_named_by_its_byte() {
+    let statement =
+        "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a), KEY k (b)) ENGINE=InnoDB";
+    let mut made = make(statement, FULL, &numbers(12, 3000), usize::MAX).unwrap();
+    // Places from the end of the header that all pages have: the number that is counted up, segments, records
+    // that are gone.
+    let (counter, segments, free) = (38 + 18 + 7, 38 + 36 + 9, 38 + 6);
+    for (page, at, what, place) in [
+        (3, counter, "another AUTO_INCREMENT value", 38 + 18),
+        (4, counter, "another AUTO_INCREMENT value", 38 + 18),
+        (3, segments, "a tree has no segment", 38 + 36),
+        (3, free + 1, "room of records that are gone", free),
+        (3, free + 3, "room of records that are gone", free),
+    ] {
+        flip(&mut made.file, page, at, 1);
+        let error = made.verify().unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains(&format!("page {page}, byte {place}")), "{error}");
+        flip(&mut made.file, page, at, 1);
+    }
+    assert_eq!(made.verify(), Ok(()));
+    // A leaf that is the root of an index without rows has the transaction that has changed it last there.
+    let mut made = make(statement, FULL, &numbers(1, 3), usize::MAX).unwrap();
+    flip(&mut made.file, 4, counter, 2);
+    assert_eq!(made.verify(), Ok(()));
+    flip(&mut made.file, 3, counter, 2);
+    assert!(made.verify().is_err());
 }
 
 /// Changes bits of a byte, and the checksum of its page with it.

@@ -224,7 +224,10 @@ pub(crate) struct IndexLocation {
 mod tests {
     use std::path::Path;
 
-    use super::{KNOWN_FEATURES, LEASES, SegmentId, decode_segment_header, encode_segment_header};
+    use super::{
+        BATCH_HEADER, Header, KNOWN_FEATURES, Kind, LEASES, SEGMENT_HEADER, SegmentId, SegmentName,
+        decode_segment_header, encode_segment_header, open, seal, was_synced,
+    };
     use crate::Error;
     use crate::format::record::RowId;
 
@@ -251,5 +254,117 @@ mod tests {
         // The first lease came after this segment was begun.
         assert_eq!(read(KNOWN_FEATURES & !LEASES, KNOWN_FEATURES).unwrap(), RowId(9));
         assert!(matches!(read(LEASES, 0), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_segment_s_header_is_proven_bit_by_bit() {
+        let segment_id = SegmentId::active([5; 16], 0, 3);
+        let whole = encode_segment_header(&segment_id, RowId(9));
+        let read = |bytes: &[u8], segment_id: &SegmentId| {
+            decode_segment_header(Path::new("s"), bytes, segment_id).map_err(|error| error.to_string())
+        };
+        assert_eq!((whole.len(), read(&whole, &segment_id)), (SEGMENT_HEADER, Ok(RowId(9))));
+        assert_eq!(read(&[&whole[..], b"a batch"].concat(), &segment_id), Ok(RowId(9)));
+        for end in 0..whole.len() {
+            assert!(read(&whole[..end], &segment_id).unwrap_err().contains("a truncated header"), "{end}");
+        }
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let said = read(&bytes, &segment_id).unwrap_err();
+            let expected = match bit / 8 {
+                0..8 => "not a segment of a queue",
+                8..10 => "segment of version ",
+                _ => "a header with a wrong checksum",
+            };
+            assert!(said.contains(expected), "bit {bit}: {said}");
+        }
+        for other in [SegmentId::active([6; 16], 0, 3), SegmentId::active([5; 16], 0, 4)] {
+            assert!(read(&whole, &other).unwrap_err().contains("the header of another segment"));
+        }
+    }
+
+    #[test]
+    fn a_segment_s_name_is_written_in_one_way() {
+        let name = SegmentName { number: 0x1F, generation: 10 };
+        assert_eq!(name.file(), "000000000000001f.a.seg");
+        assert_eq!(SegmentName::parse(&name.file()), Some(name));
+        for other in [
+            "000000000000001F.a.seg",
+            "00000000000001f.a.seg",
+            "0000000000000001f.a.seg",
+            "000000000000001f.0a.seg",
+            "000000000000001f.a.seg.tmp",
+            "000000000000001f.a",
+            "000000000000001f.seg",
+            "+00000000000001f.a.seg",
+            "",
+        ] {
+            assert_eq!(SegmentName::parse(other), None, "{other}");
+        }
+    }
+
+    /// A batch with this body, at this place of the segment.
+    fn batch(segment_id: &SegmentId, offset: u64, synced: u64, body: &[u8]) -> Vec<u8> {
+        let mut batch = [&[0; BATCH_HEADER], body].concat();
+        let header = Header { kind: Kind::Records, first: RowId(7), synced, time_ms: 99 };
+        seal(&mut batch, segment_id, offset, &header);
+        batch
+    }
+
+    #[test]
+    fn a_batch_is_whole_only_as_it_was_written_and_where() {
+        let segment_id = SegmentId::active([5; 16], 0, 3);
+        let whole = batch(&segment_id, 64, 40, b"rows");
+        let (header, body) = open(&whole, &segment_id, 64).unwrap();
+        let Header { kind, first, synced, time_ms } = header;
+        assert_eq!((kind, first, synced, time_ms, body), (Kind::Records, RowId(7), 40, 99, &b"rows"[..]));
+        assert_eq!(open(&[&whole[..], b"next"].concat(), &segment_id, 64).unwrap().1, b"rows");
+        for end in 0..whole.len() {
+            assert!(open(&whole[..end], &segment_id, 64).is_none(), "{end}");
+        }
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(open(&bytes, &segment_id, 64).is_none(), "bit {bit}");
+        }
+        assert!(open(&whole, &segment_id, 65).is_none(), "another place");
+        let rewritten = SegmentName { number: 3, generation: 1 };
+        for other in [
+            SegmentId::active([6; 16], 0, 3),
+            SegmentId::active([5; 16], 0, 4),
+            SegmentId { name: rewritten, ..segment_id },
+        ] {
+            assert!(open(&whole, &other, 64).is_none(), "another segment");
+        }
+        let mut index = vec![0; BATCH_HEADER];
+        seal(&mut index, &segment_id, 9, &Header { kind: Kind::Index, ..header });
+        let (header, body) = open(&index, &segment_id, 9).unwrap();
+        assert_eq!((header.kind, body), (Kind::Index, &b""[..]));
+        // Kinds of later versions.
+        for at in [12, 13, 15] {
+            let mut bytes = whole.clone();
+            bytes[at] = 2;
+            let sum = segment_id.checksum(64, &bytes[8..]);
+            bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+            assert!(open(&bytes, &segment_id, 64).is_none(), "{at}");
+        }
+    }
+
+    /// The end of a log is torn after a crash; bytes that had been synced are damaged.
+    #[test]
+    fn a_batch_behind_says_whether_what_is_before_it_had_been_synced() {
+        let segment_id = SegmentId::active([5; 16], 0, 3);
+        let torn = b"torn";
+        let with = |synced: u64| [&b"before"[..], torn, &batch(&segment_id, 10, synced, b"rows")].concat();
+        for (synced, is_damage) in [(0, false), (6, false), (7, true), (10, true)] {
+            assert_eq!(was_synced(&with(synced), &segment_id, 6), is_damage, "{synced}");
+        }
+        // What is invalid itself is not behind, and half a batch says nothing.
+        let first = batch(&segment_id, 6, 50, b"rows");
+        assert!(!was_synced(&[b"before", &first[..]].concat(), &segment_id, 6));
+        let cut = with(10);
+        assert!(!was_synced(&cut[..cut.len() - 1], &segment_id, 6));
+        assert!(!was_synced(b"before", &segment_id, 6) && !was_synced(b"before", &segment_id, 5));
     }
 }

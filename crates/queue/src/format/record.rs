@@ -295,9 +295,10 @@ fn decode_one(reader: &mut ByteReader<'_>, next: &mut u64, moved: &mut u64) -> R
 #[cfg(test)]
 mod tests {
     use super::{
-        DEDUPE, DedupeEntry, FailureInfo, KEY_RECORD_MAX, Lease, POLICIES, Prepared, ROW_OVERHEAD_MAX,
-        Record, RowId, TRANSACTIONS, UNKNOWN, WITHOUT_ROWS, decode, encode_acknowledge, encode_decide,
-        encode_failure, encode_key, encode_lease, encode_prepare, encode_row,
+        DEDUPE, DedupeEntry, FailureInfo, KEEP, KEY_RECORD_MAX, Lease, POLICIES, Prepared, READERS,
+        ROW_OVERHEAD_MAX, Record, RowId, SHORT, TRANSACTIONS, UNKNOWN, WITHOUT_ROWS, checked_row, decode,
+        encode_acknowledge, encode_decide, encode_discard, encode_failure, encode_key, encode_lease,
+        encode_moved, encode_prepare, encode_reader_end, encode_reader_reopen, encode_replay, encode_row,
     };
     use crate::format::lease_record::{LEASES, Phase, Span};
     use crate::format::transaction::Xid;
@@ -404,5 +405,66 @@ mod tests {
                 assert_ne!(decode(&changed, RowId(7), TRANSACTIONS).as_ref(), Ok(&whole), "{at}.{bit}");
             }
         }
+    }
+
+    /// A way to write that a run of rows is ended or waits again.
+    type EncodeRun = fn(&mut Vec<u8>, RowId, u64);
+
+    #[test]
+    fn runs_of_rows_come_back_and_end_before_the_last_number() {
+        let out_of_range = "an acknowledgement of rows out of range";
+        let last = u64::MAX;
+        let kinds: [(EncodeRun, u64); 6] = [
+            (encode_acknowledge, 0),
+            (encode_discard, KEEP),
+            (|out, first, count| encode_replay(out, None, first, count), KEEP),
+            (|out, first, count| encode_replay(out, Some(2), first, count), KEEP),
+            (|out, first, count| encode_reader_end(out, 2, first, count), READERS),
+            (|out, first, count| encode_reader_reopen(out, 2, first, count), READERS),
+        ];
+        for (kind, (encode, needs)) in kinds.into_iter().enumerate() {
+            let read = |first: u64, count: u64, features: u64| {
+                let mut body = Vec::new();
+                encode(&mut body, RowId(first), count);
+                decode(&body, RowId(0), features)
+            };
+            for (first, count) in [(0, 1), (300, 2), (last - 1, 1), (0, last)] {
+                let run = (RowId(first), count);
+                let expected = match kind {
+                    0 => Record::Acknowledge { first: run.0, count },
+                    1 => Record::Discard { first: run.0, count },
+                    2 => Record::Replay { reader: None, first: run.0, count },
+                    3 => Record::Replay { reader: Some(2), first: run.0, count },
+                    4 => Record::ReaderEnd { reader: 2, first: run.0, count },
+                    _ => Record::ReaderReopen { reader: 2, first: run.0, count },
+                };
+                assert_eq!(read(first, count, needs), Ok(vec![expected]));
+                let others = (KEEP | READERS | TRANSACTIONS | POLICIES | DEDUPE) & !needs;
+                assert_eq!(read(first, count, others).is_ok(), needs == 0, "without the feature it needs");
+            }
+            assert_eq!(read(last, 1, needs), Err((out_of_range, 0)));
+            assert_eq!(read(last - 1, 2, needs), Err((out_of_range, 0)));
+        }
+    }
+
+    #[test]
+    fn a_moved_row_has_its_number_and_its_time() {
+        let mut body = Vec::new();
+        let first = encode_moved(&mut body, RowId(1000), RowId(900), 77, b"one");
+        let second = encode_moved(&mut body, RowId(1300), RowId(1000), 78, b"");
+        let row = |id, at, len, time_ms| Record::Row { id: RowId(id), at, len, time_ms, origin: None };
+        let expected = [row(1000, first, 7, Some(77)), row(1300, second, 4, Some(78))];
+        assert_eq!(decode(&body, RowId(900), 0).unwrap(), expected);
+        let range = "a row id out of range";
+        assert_eq!(decode(&body, RowId(u64::MAX - 99), 0), Err((range, 0)));
+        assert_eq!(checked_row(RowId(1000), &body[first..][..7]), Some(&b"one"[..]));
+        assert_eq!(checked_row(RowId(1001), &body[first..][..7]), None, "another row's");
+        assert_eq!(checked_row(RowId(1000), &body[first..][..6]), None);
+        // A row's number, and a checksum that is cut.
+        let mut body = Vec::new();
+        encode_row(&mut body, RowId(5), b"", None);
+        assert!(decode(&body, RowId(5), 0).is_ok());
+        assert_eq!(decode(&body, RowId(u64::MAX), 0), Err((range, 0)));
+        assert_eq!(decode(&[1, 3, 0, 0, 0], RowId(5), 0), Err((SHORT, 0)));
     }
 }

@@ -235,7 +235,7 @@ impl Field<'_> {
             5 => Type::Double(real()?),
             246 => {
                 let signs = u16::from(decimals > 0) + u16::from(!unsigned);
-                let precision = length.checked_sub(signs).filter(|digits| *digits <= 65);
+                let precision = length.checked_sub(signs).filter(|digits| (1..=65).contains(digits));
                 let precision = precision.filter(|digits| *digits >= u16::from(decimals) && decimals <= 38);
                 let precision = precision.ok_or_else(|| self.fault("a DECIMAL of impossible length"))?;
                 Type::Decimal { precision: self.small(precision)?, scale: decimals, unsigned, zerofill }
