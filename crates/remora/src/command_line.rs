@@ -251,6 +251,42 @@ mod tests {
         }
     }
 
+    /// The paths of the commands that take a server, without the program's name.
+    fn of_servers(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+        let has_actions = command.get_subcommands().any(|sub| sub.get_name() != "help");
+        if command.get_arguments().any(|argument| argument.get_long() == Some("url"))
+            && !(has_actions && command.is_subcommand_required_set())
+        {
+            found.insert(path.to_owned());
+        }
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            of_servers(sub, format!("{path} {}", sub.get_name()).trim(), found);
+        }
+    }
+
+    /// Each is run against a sandbox by the tests of the program.
+    #[test]
+    fn each_command_that_takes_a_server_has_its_line() {
+        let mut command = Cli::command();
+        command.build();
+        let mut known = BTreeSet::new();
+        of_servers(&command, "", &mut known);
+        let lines = include_str!("../tests/main/places/commands.txt").lines();
+        let tried = lines.filter(|line| !line.starts_with('#')).map(|line| {
+            let line = line.replace("SANDBOX", "sandbox:default");
+            let words = ["remora"].into_iter().chain(line.split(' '));
+            let found =
+                Cli::command().try_get_matches_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let (mut path, mut at) = (Vec::new(), &found);
+            while let Some((name, below)) = at.subcommand() {
+                path.push(name.to_owned());
+                at = below;
+            }
+            path.join(" ")
+        });
+        assert_eq!(tried.collect::<BTreeSet<_>>(), known);
+    }
+
     /// The help has the codes of the manual page.
     #[test]
     fn exit_codes_are_those_of_the_manual() {

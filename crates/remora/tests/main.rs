@@ -103,6 +103,8 @@ mod physical_far;
 mod physical_kill;
 #[path = "main/physical_values.rs"]
 mod physical_values;
+#[path = "main/places.rs"]
+mod places;
 #[path = "main/poke.rs"]
 mod poke;
 #[path = "main/queue.rs"]

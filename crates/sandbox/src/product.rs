@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::installation::family;
 use crate::table::{Ability, Family, SERVERS, Server, Source, Tested};
 
 /// A server that a sandbox can run: a row of the table in `table.rs`, which has everything about it.
@@ -113,6 +114,12 @@ impl Product {
         Product::not_older(family, series).filter(|product| series >= product.server().upgrades_from)
     }
 
+    /// The product that a version, as stated by the program, belongs to.
+    pub(crate) fn of(version: &str) -> Option<Product> {
+        let fits = |product: &Product| product.family() == family(version) && product.has(version);
+        Product::ALL.into_iter().find(fits)
+    }
+
     /// The product that is most like a server of this version.
     pub(crate) fn like(family: Family, series: (u16, u16)) -> Option<Product> {
         let of_family = Product::ALL.into_iter().filter(|product| product.family() == family);
@@ -124,7 +131,7 @@ impl Product {
         Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
     }
 
-    /// The programs that fetch it, each with the Debian package that contains the program. None for the
+    /// The programs that fetch it if it is not installed, each with the Debian package that contains the program. None for the
     /// system's own server.
     #[must_use]
     pub fn fetchers(self) -> &'static [(&'static str, &'static str)] {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
-use dryrun::fresh::fresh;
+use dryrun::fresh::{fresh, is_choice};
 use dryrun::program;
 use progress::Progress;
 
@@ -26,7 +26,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A server (mysql://..., unix:///...), binary:PATH, sandbox:SERIES or a series
+    /// A server (mysql://..., unix:///..., sandbox:NAME), binary:PATH, sandbox:SERIES or a series
     /// [default: the server that the options and option files say]
     #[arg(value_name = "SOURCE", default_value = "server", hide_default_value = true)]
     source: String,
@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
-    let snapshot = match (arguments.source.strip_prefix("sandbox:"), arguments.source.strip_prefix("binary:"))
-    {
+    let series = arguments.source.strip_prefix("sandbox:").filter(|choice| is_choice(choice));
+    let snapshot = match (series, arguments.source.strip_prefix("binary:")) {
         (Some(series), _) => {
             report.phase("asking for former options", None);
             fresh(series, true)?
