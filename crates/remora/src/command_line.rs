@@ -1,5 +1,7 @@
 //! The command line: what all commands share, and the list of commands.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
@@ -144,6 +146,20 @@ pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Err
     usage
 }
 
+/// How to report what is wrong with a command line that can't be read otherwise.
+pub(crate) fn report_of(words: &[OsString]) -> Report {
+    let mut options = words.iter().skip(1).take_while(|word| *word != "--");
+    Report::new(options.any(|word| word == "--json"), false)
+}
+
+/// What is wrong with a command line, without what clap says to people about its help.
+pub(crate) fn reason(usage: &clap::Error) -> String {
+    let text = usage.render().to_string();
+    let end = ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| text.find(mark)).min();
+    let text = &text[..end.unwrap_or(text.len())];
+    text.strip_prefix("error: ").unwrap_or(text).trim().to_owned()
+}
+
 /// Adds exit codes to the end of every command's help, and examples to the help of subcommands.
 pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
@@ -285,6 +301,39 @@ mod tests {
             path.join(" ")
         });
         assert_eq!(tried.collect::<BTreeSet<_>>(), known);
+    }
+
+    fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+        let mut actions = command.get_subcommands().filter(|sub| sub.get_name() != "help").peekable();
+        if !command.is_subcommand_required_set() {
+            found.insert(path.to_owned());
+        }
+        while let Some(action) = actions.next() {
+            leaves(action, format!("{path}-{}", action.get_name()).trim_start_matches('-'), found);
+        }
+    }
+
+    #[test]
+    fn each_command_has_a_schema_of_its_json() {
+        let mut known: BTreeSet<String> = BTreeSet::from(["common".to_owned()]);
+        leaves(&Cli::command(), "", &mut known);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+        assert_eq!(files.collect::<BTreeSet<_>>(), known);
+    }
+
+    #[test]
+    fn a_program_is_told_what_is_wrong_and_not_how_to_get_help() {
+        let told = |line: &str| {
+            let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+            reason(&error)
+        };
+        assert_eq!(
+            told("remora import"),
+            "the following required arguments were not provided:\n  --into <TABLE>\n  <FILE>..."
+        );
+        assert!(told("remora lod").starts_with("unrecognized subcommand 'lod'"));
     }
 
     /// The help has the codes of the manual page.

@@ -25,9 +25,11 @@ use crate::exit::Exit;
 use crate::report::Report;
 
 fn main() -> ExitCode {
-    let line = match password::hide(std::env::args_os().collect()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let asked = command_line::report_of(&words);
+    let line = match password::hide(words) {
         Ok(line) => line,
-        Err(error) => return fail(&Report::plain(), &error),
+        Err(error) => return fail(&asked, &error),
     };
     if line.arguments.len() == 1 {
         return match Report::plain().data(overview::TASKS.trim_end()) {
@@ -45,6 +47,9 @@ fn main() -> ExitCode {
             Ok(cli) => cli,
             Err(usage) => {
                 let usage = command_line::with_tip(usage, typed.as_deref());
+                if usage.use_stderr() && asked.is_json() {
+                    return fail(&asked, &failure::usage(command_line::reason(&usage)));
+                }
                 // Clap's own texts: help goes to stdout and ends well, a wrong command line goes to stderr
                 // and does not.
                 usage.print().ok();

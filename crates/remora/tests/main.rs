@@ -141,6 +141,8 @@ mod round_trip;
 mod routines;
 #[path = "main/sandbox_command.rs"]
 mod sandbox_command;
+#[path = "main/schema.rs"]
+mod schema;
 #[path = "main/segments.rs"]
 mod segments;
 #[path = "main/segments_read.rs"]

@@ -7,6 +7,7 @@ use std::process::Command;
 use sandbox::Product;
 use tempfile::TempDir;
 
+use crate::schema;
 use crate::support::{Ended, places, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_remora");
@@ -24,7 +25,7 @@ impl Scene {
         let log = ["--option", "log-bin=log", "--option", "server-id=7"];
         scene.run(&[&["sandbox", "start", &scene.name], log.as_slice()].concat()).exits(0);
         std::fs::write(scene.folder.path().join("rows.csv"), "a,b\n1,x\n2,y\n").unwrap();
-        std::fs::write(scene.folder.path().join("my.cnf"), "[mysqld]\nmax_connections=9\n").unwrap();
+        std::fs::write(scene.folder.path().join("my.cnf"), "[mysqld]\nmax_connections=20\n").unwrap();
         scene
     }
 
@@ -47,6 +48,19 @@ impl Drop for Scene {
     }
 }
 
+fn read(file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/places");
+    std::fs::read_to_string(folder.join(file)).unwrap()
+}
+
+/// The command of a line: its words before what is no action.
+fn name_of(words: &[&str]) -> String {
+    let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+    let names = (1..=words.len().min(3)).rev().map(|count| words[..count].join(" "));
+    let known = |name: &String| schemas.join(format!("{}.json", name.replace(' ', "-"))).is_file();
+    names.into_iter().find(known).unwrap_or_else(|| "common".to_owned())
+}
+
 #[test]
 fn every_command_that_takes_a_server_takes_a_sandbox() {
     let scene = Scene::new("places");
@@ -54,7 +68,9 @@ fn every_command_that_takes_a_server_takes_a_sandbox() {
     let create = ["--into", "web.hits", "--create", "--create-database", "--url", &url];
     scene.run(&[&["import", "rows.csv"], create.as_slice()].concat()).exits(0);
     scene.run(&["dump", "-o", "whole.dump", "--url", &url]).exits(0);
-    let lines = include_str!("places/commands.txt").lines().filter(|line| !line.starts_with('#'));
+    let text = read("commands.txt");
+    let mut wrong: Vec<String> = Vec::new();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
     for line in lines {
         let words = |name: &str| {
             let address = format!("sandbox:{name}");
@@ -64,8 +80,37 @@ fn every_command_that_takes_a_server_takes_a_sandbox() {
         let ended = run(&words(&scene.name));
         // Whatever the command finds there: it has understood where, and has reached the server.
         assert!(![2, 10].contains(&ended.code), "{line}: {ended:?}");
+        let mut json = words(&scene.name);
+        let end = json.iter().position(|word| word == "--").unwrap_or(json.len());
+        json.insert(end, "--json".to_owned());
+        let command = json.iter().map(String::as_str).collect::<Vec<_>>();
+        wrong.extend(schema::check(&name_of(&command), &run(&json).out).err());
         run(&words("nobody")).exits(2).says(&["no sandbox is called nobody", &scene.name]);
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The commands that need no server, and those whose lines are others than above, one after another.
+#[test]
+fn json_is_as_the_schemas_say() {
+    let scene = Scene::new("schema");
+    let url = format!("sandbox:{}", scene.name);
+    let bad = "a,b\n1,x\nthree,y\n";
+    std::fs::write(scene.folder.path().join("bad.csv"), bad).unwrap();
+    let many: String = (0..3000).map(|number| format!("https://example.org/page/{number}\n")).collect();
+    std::fs::write(scene.folder.path().join("urls"), many).unwrap();
+    let mut wrong: Vec<String> = Vec::new();
+    for line in read("json.txt").lines().filter(|line| !line.starts_with('#')) {
+        let (code, line) = line.split_once(' ').unwrap();
+        let words: Vec<String> = line.split(' ').map(|word| word.replace("SANDBOX", &url)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ended = scene.run(&[words.as_slice(), &["--json"]].concat());
+        if ended.code.to_string() != code || ended.out.is_empty() {
+            wrong.push(format!("{line}: {ended:?}"));
+        }
+        wrong.extend(schema::check(&name_of(&words), &ended.out).err());
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use clap::Args;
 use dryrun::fresh::{fresh, is_choice};
 use dryrun::program;
 use progress::Progress;
+use serde_json::json;
 
 use super::side;
 use crate::args::ServerArgs;
@@ -52,6 +53,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         _ => side::whole(&arguments.source, &arguments.server, password.as_ref())?,
     };
     report.end();
-    report.data(snapshot.write().trim_end())?;
+    let text = snapshot.write();
+    if report.is_json() {
+        report.message(&json!({"message_type": "snapshot", "text": text}))?;
+    } else {
+        report.data(text.trim_end())?;
+    }
     Ok(Exit::Done)
 }
