@@ -84,7 +84,7 @@ pub(crate) struct ServerArgs {
 }
 
 /// What precedes the name of a sandbox in an address.
-const SANDBOX: &str = "sandbox:";
+pub(crate) const SANDBOX: &str = "sandbox:";
 
 /// Whether a word is the address of a server, and not a file or another word.
 pub(crate) fn is_address(word: &str) -> bool {

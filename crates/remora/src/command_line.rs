@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
     Log(commands::log::Arguments),
+    #[command(hide = true)]
+    Man(crate::man::Arguments),
     Mirror(commands::mirror::Arguments),
     Mount(commands::mount::Arguments),
     Pack(commands::pack::Arguments),
@@ -90,6 +92,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Load(arguments) => commands::load::run(&arguments, password, report),
         Command::Lock(arguments) => commands::lock::run(&arguments, password, report),
         Command::Log(arguments) => commands::log::run(&arguments, report),
+        Command::Man(arguments) => crate::man::run(&arguments, report),
         Command::Mirror(arguments) => commands::mirror::run(&arguments, report),
         Command::Mount(arguments) => commands::mount::run(&arguments, report),
         Command::Pack(arguments) => commands::pack::run(&arguments, report),
@@ -249,11 +252,15 @@ mod tests {
         assert!(hint("dumb").contains("'dump'"), "{}", hint("dumb"));
     }
 
+    fn is_shown(command: &clap::Command) -> bool {
+        command.get_name() != "help" && !command.is_hide_set()
+    }
+
     fn check(command: &clap::Command, path: &str) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         assert!(help.contains("EXIT STATUS"), "{path}: {help}");
         assert!(help.contains(&format!("  {path}")) && help.contains("EXAMPLES"), "{path}: {help}");
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        for sub in command.get_subcommands().filter(|sub| is_shown(sub)) {
             check(sub, &format!("{path} {}", sub.get_name()));
         }
     }
@@ -262,20 +269,20 @@ mod tests {
     fn every_command_has_examples_and_tells_its_exit_status() {
         let mut command = with_exit_status(Cli::command());
         command.build();
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        for sub in command.get_subcommands().filter(|sub| is_shown(sub)) {
             check(sub, &format!("remora {}", sub.get_name()));
         }
     }
 
     /// The paths of the commands that take a server, without the program's name.
     fn of_servers(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
-        let has_actions = command.get_subcommands().any(|sub| sub.get_name() != "help");
+        let has_actions = command.get_subcommands().any(is_shown);
         if command.get_arguments().any(|argument| argument.get_long() == Some("url"))
             && !(has_actions && command.is_subcommand_required_set())
         {
             found.insert(path.to_owned());
         }
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        for sub in command.get_subcommands().filter(|sub| is_shown(sub)) {
             of_servers(sub, format!("{path} {}", sub.get_name()).trim(), found);
         }
     }
@@ -304,7 +311,7 @@ mod tests {
     }
 
     fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
-        let mut actions = command.get_subcommands().filter(|sub| sub.get_name() != "help").peekable();
+        let mut actions = command.get_subcommands().filter(|sub| is_shown(sub)).peekable();
         if !command.is_subcommand_required_set() {
             found.insert(path.to_owned());
         }
@@ -339,7 +346,7 @@ mod tests {
     /// The help has the codes of the manual page.
     #[test]
     fn exit_codes_are_those_of_the_manual() {
-        for sub in Cli::command().get_subcommands() {
+        for sub in Cli::command().get_subcommands().filter(|sub| is_shown(sub)) {
             let name = sub.get_name();
             let page = if name == "unpack" { "pack" } else { name };
             let path = format!("{}/../../docs/manual/{page}.md", env!("CARGO_MANIFEST_DIR"));

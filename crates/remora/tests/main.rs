@@ -27,6 +27,8 @@ mod binlog_statements;
 mod binlog_wire;
 #[path = "main/characters.rs"]
 mod characters;
+#[path = "main/complete.rs"]
+mod complete;
 #[path = "main/cron.rs"]
 mod cron;
 #[path = "main/dialect_guess.rs"]
