@@ -8,7 +8,7 @@ use host::{Address, Call, Machine};
 use server::{Environment, Overrides, SslMode, Target};
 use snapshot::server::Connect;
 
-use crate::commands::sandbox::running;
+use crate::named_sandbox::running;
 
 /// How to reach the server: as the MariaDB and MySQL clients do it.
 #[derive(Clone, Debug, Args)]

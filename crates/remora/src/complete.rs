@@ -41,7 +41,8 @@ fn with_names_of(command: &str, arg: Arg) -> Arg {
         }
         (_, "NAME", "only" | "exclude") => completes(arg, names::tables),
         (_, _, "database" | "work-database") => completes(arg, names::databases),
-        (_, _, "url" | "for") | (_, "SERVER" | "SOURCE" | "A" | "B" | "FROM" | "TO", "") => {
+        (_, _, "url" | "for")
+        | (_, "SERVER" | "INTERVAL [COUNT] | SERVER" | "SOURCE" | "A" | "B" | "FROM" | "TO", "") => {
             completes(arg, names::servers)
         }
         ("start" | "stop" | "shell", "NAME", "") | (_, "name", "") => completes(arg, names::sandboxes),

@@ -11,6 +11,7 @@ mod keys;
 mod log_request;
 mod loss;
 mod man;
+mod named_sandbox;
 mod overview;
 mod password;
 mod report;

@@ -4,12 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use disk::{Output, RealDisk};
 
-use crate::command_line::{self, Cli};
 use crate::exit::Exit;
 use crate::overview;
 use crate::report::Report;
@@ -25,8 +24,10 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    for (name, page) in pages()? {
+/// Writes the pages of a command and those below it; the examples and exit codes are at the ends of their
+/// helps.
+pub(crate) fn run(arguments: &Arguments, command: Command, report: &Report) -> Result<Exit> {
+    for (name, page) in pages(command)? {
         let path = arguments.folder.join(name);
         write(&path, &page).with_context(|| format!("cannot write {}", path.display()))?;
         report.data(&path.display().to_string())?;
@@ -41,8 +42,8 @@ fn write(path: &Path, page: &[u8]) -> std::io::Result<()> {
 }
 
 /// The pages by the names of their files, such as `remora-queue-peek.1`.
-fn pages() -> Result<Vec<(String, Vec<u8>)>> {
-    let mut command = command_line::with_exit_status(Cli::command()).disable_help_subcommand(true);
+fn pages(command: Command) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut command = command.disable_help_subcommand(true);
     let examples = format!("EXAMPLES\n{}", overview::examples());
     let status = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     command = command.after_help(format!("{examples}\n\n{status}\n{}", all_codes()));
@@ -99,11 +100,14 @@ fn all_codes() -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::command_line::{Cli, with_exit_status};
 
     #[test]
     fn each_command_has_a_page_with_its_examples_and_codes() {
-        let pages: BTreeMap<String, String> = pages()
+        let pages: BTreeMap<String, String> = pages(with_exit_status(Cli::command()))
             .unwrap()
             .into_iter()
             .map(|(name, page)| (name, String::from_utf8(page).unwrap()))
@@ -114,8 +118,8 @@ mod tests {
         assert!(!pages.contains_key("remora-man.1"));
         for (name, page) in &pages {
             let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
-            let [.., examples, status] = headings.as_slice() else { panic!("{name}: {headings:?}") };
-            assert_eq!([*examples, *status], ["EXAMPLES", "\"EXIT STATUS\""], "{name}");
+            assert!(headings.contains(&"EXAMPLES"), "{name}: {headings:?}");
+            assert_eq!(headings.last(), Some(&"\"EXIT STATUS\""), "{name}: {headings:?}");
             assert!(!page.contains(".SH EXTRA"), "{name}");
             let (_, codes) = page.split_once("\"EXIT STATUS\"").unwrap();
             assert!(codes.contains("    2  wrong command line or option file"), "{name}: {codes}");

@@ -176,11 +176,6 @@ pub(crate) fn ask_version(program: &Path, mut command: Command) -> Result<String
     })
 }
 
-/// The family that states such a version.
-pub(crate) fn family(version: &str) -> Family {
-    if version.contains("MariaDB") { Family::MariaDb } else { Family::MySql }
-}
-
 /// The first two numbers of a version.
 pub(crate) fn series(version: &str) -> (u16, u16) {
     let mut numbers = version.split(['.', '-']).map(|number| number.parse().unwrap_or(0));

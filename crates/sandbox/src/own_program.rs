@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::installation::{PLUGINS, SHARES, ask_version, family, is_share, plugin_folder, series};
+use crate::installation::{PLUGINS, SHARES, ask_version, is_share, plugin_folder, series};
+use crate::table::Family;
 use crate::{Error, Installation, Places, Product};
 
 /// Finds the files that belong to a program. The program of a product is that product.
@@ -15,7 +16,7 @@ pub(crate) fn find(places: &Places, program: &Path) -> Result<Installation, Erro
         return Ok(found);
     }
     let version = ask_version(&daemon, Command::new(&daemon)).map_err(failed)?;
-    let like = Product::like(family(&version), series(&version));
+    let like = Product::like(Family::of(&version), series(&version));
     let product = like.ok_or_else(|| failed(format!("its version is {version}")))?;
     let variables = Variables::of(&daemon).map_err(failed)?;
     let base = variables.path("basedir").ok_or_else(|| failed("it has no option --basedir".to_owned()))?;

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::installation::family;
 use crate::table::{Ability, Family, SERVERS, Server, Source, Tested};
 
 /// A server that a sandbox can run: a row of the table in `table.rs`, which has everything about it.
@@ -116,7 +115,7 @@ impl Product {
 
     /// The product that a version, as stated by the program, belongs to.
     pub(crate) fn of(version: &str) -> Option<Product> {
-        let fits = |product: &Product| product.family() == family(version) && product.has(version);
+        let fits = |product: &Product| product.family() == Family::of(version) && product.has(version);
         Product::ALL.into_iter().find(fits)
     }
 
@@ -131,8 +130,8 @@ impl Product {
         Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
     }
 
-    /// The programs that fetch it if it is not installed, each with the Debian package that contains the program. None for the
-    /// system's own server.
+    /// The programs that fetch it if it is not installed, each with the Debian package that contains the
+    /// program. None for the system's own server.
     #[must_use]
     pub fn fetchers(self) -> &'static [(&'static str, &'static str)] {
         match self.server().source {

@@ -14,6 +14,7 @@ use serde_json::json;
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
+use crate::named_sandbox::{find, running};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -287,23 +288,4 @@ fn shell(shell: &Shell) -> anyhow::Result<()> {
     }
     let error = command.args(&shell.client).exec();
     Err(error).context("the SQL client can't be started")
-}
-
-/// The socket of the running sandbox with this name.
-pub(crate) fn running(name: &str) -> anyhow::Result<PathBuf> {
-    let listed = find(name, &server_folders()?)?;
-    match listed.pid {
-        Some(_) => Ok(listed.socket),
-        None => Err(failure::usage(format!("{name} is stopped; remora sandbox start {name}"))),
-    }
-}
-
-/// The sandbox with this name.
-fn find(name: &str, places: &Places) -> anyhow::Result<SandboxInfo> {
-    let all = sandbox::list(places);
-    let names: Vec<_> = all.iter().map(|listed| listed.name.clone()).collect();
-    all.into_iter().find(|listed| listed.name == name).ok_or_else(|| {
-        let known = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
-        failure::usage(format!("no sandbox is called {name}; known: {known}"))
-    })
 }

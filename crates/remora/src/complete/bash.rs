@@ -1,36 +1,39 @@
-//! bash cuts words at `:`, `=` and `@`, and replaces only the part that is being typed. Here the whole word is
-//! completed, and the part before the cut is left out of the answer.
+//! bash cuts words at `:`, `=` and `@`, and replaces only the part that is being typed. Here the whole word
+//! is completed, and the part before the cut is left out of the answer.
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// The variables of clap's script: the place of the word that is being typed, and what separates answers.
 const INDEX: &str = "_CLAP_COMPLETE_INDEX";
 const SEPARATOR: &str = "_CLAP_IFS";
 
+/// Says that the words are whole.
+const AGAIN: &str = "REMORA_COMPLETE_AGAIN";
+
 /// The characters at which bash cuts.
 const CUTS: [char; 3] = [':', '=', '@'];
 
 /// Answers if bash has cut a word; otherwise nothing has to be done for it.
 pub(super) fn answer() -> bool {
-    if std::env::var_os("COMPLETE").is_none_or(|shell| shell != "bash") {
+    if std::env::var_os("COMPLETE").is_none_or(|shell| shell != "bash") || std::env::var_os(AGAIN).is_some() {
         return false;
     }
     let index = std::env::var(INDEX).ok().and_then(|index| index.parse().ok());
     let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
     let words: Option<Vec<String>> = words.into_iter().map(|word| word.into_string().ok()).collect();
+    if words.as_ref().is_some_and(Vec::is_empty) {
+        return register();
+    }
     let Some((whole, index)) = words.zip(index).and_then(|(words, index)| joined(&words, index)) else {
         return false;
     };
     let cut = whole[index].rfind(CUTS).map_or(0, |at| at + 1);
     let before = whole[index][..cut].to_owned();
-    let Ok(program) = std::env::current_exe() else { return true };
-    let mut again = Command::new(program);
-    again.arg("--").args(&whole).env(INDEX, index.to_string()).stderr(Stdio::null());
-    let Ok(output) = again.output() else { return true };
+    let Some(found) = clap_says(&[&["--".to_owned()], whole.as_slice()].concat(), index) else { return true };
     let separator = std::env::var(SEPARATOR).unwrap_or_else(|_| "\n".to_owned());
-    let found = String::from_utf8_lossy(&output.stdout);
     let ends: Vec<&str> =
         found.split(&separator).filter_map(|candidate| candidate.strip_prefix(&before)).collect();
     // If bash no longer listens, nobody is waiting.
@@ -38,8 +41,26 @@ pub(super) fn answer() -> bool {
     true
 }
 
-/// The words as they were typed, and the place of the one that is being typed; none if nothing was cut. `index`
-/// is its place among the parts.
+/// Prints the script, with one change: clap's own takes a cut for a part of the word that is still empty.
+fn register() -> bool {
+    const PART: &str = "words[COMP_CWORD]=\"$2\"";
+    let Some(script) = clap_says(&[], 0) else { return false };
+    let kept = format!("[[ ${{words[COMP_CWORD]}} == [:=@] ]] || {PART}");
+    std::io::stdout().write_all(script.replace(PART, &kept).as_bytes()).ok();
+    true
+}
+
+/// What clap answers, asked by this program once more: it writes to the standard output.
+fn clap_says(arguments: &[String], index: usize) -> Option<String> {
+    let mut again = Command::new(std::env::current_exe().ok()?);
+    // The script calls the program as the user has.
+    again.arg0(std::env::args_os().next()?);
+    again.args(arguments).env(INDEX, index.to_string()).env(AGAIN, "1").stderr(Stdio::null());
+    again.output().ok().map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The words as they were typed, and the place of the one that is being typed; none if nothing was cut.
+/// `index` is its place among the parts.
 fn joined(words: &[String], index: usize) -> Option<(Vec<String>, usize)> {
     let is_cut = |word: &str| !word.is_empty() && word.chars().all(|c| CUTS.contains(&c));
     let mut whole: Vec<String> = Vec::new();

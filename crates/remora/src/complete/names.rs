@@ -70,7 +70,11 @@ fn escaped(text: &str) -> String {
 }
 
 fn column(session: &mut Session, sql: &str) -> Result<Vec<String>> {
-    Ok(session.strings(sql)?.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
+    let rows = session.strings(sql)?.into_iter();
+    let mut names: Vec<String> = rows.filter_map(|row| row.into_iter().next().flatten()).collect();
+    // The server sorts as its collation says, which differs from one to the next.
+    names.sort();
+    Ok(names)
 }
 
 pub(super) fn sandboxes(text: &str) -> Vec<String> {

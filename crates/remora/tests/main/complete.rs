@@ -81,7 +81,7 @@ fn bash_completes_names_of_servers_repositories_and_sandboxes() {
     check(&format!("remora import disk {url} --into shop.old_"), &["shop.old_x"]);
     check(&format!("remora import disk {url} -D shop --into ord"), &["orders"]);
     check(&format!("remora dump {url} web"), &["web.hits"]);
-    check(&format!("remora dump {url} --only=sh"), &["shop.old_x", "shop.oldyx", "shop.orders"]);
+    check(&format!("remora dump {url} --exclude=sh"), &["shop.old_x", "shop.oldyx", "shop.orders"]);
     check(&format!("remora queue peek {url} web.h"), &["web.hits"]);
     check(&format!("remora import {url} -D sh"), &["shop"]);
     check(&format!("remora sandbox shell {}", &scene.name[..scene.name.len() - 1]), &[&scene.name]);

@@ -58,7 +58,7 @@ fn name_of(words: &[&str]) -> String {
     let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
     let names = (1..=words.len().min(3)).rev().map(|count| words[..count].join(" "));
     let known = |name: &String| schemas.join(format!("{}.json", name.replace(' ', "-"))).is_file();
-    names.into_iter().find(known).unwrap_or_else(|| "common".to_owned())
+    names.into_iter().find(known).unwrap_or_else(|| "any-command".to_owned())
 }
 
 #[test]
