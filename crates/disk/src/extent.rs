@@ -17,8 +17,8 @@ pub struct Extent {
     pub flags: u32,
 }
 
-/// `FS_IOC_FIEMAP` of linux/fs.h.
-const FS_IOC_FIEMAP: u32 = 0xc020_660b;
+/// Of linux/fs.h, in the type of the C library: musl's is signed.
+const FS_IOC_FIEMAP: libc::Ioctl = 0xc020_660b_u32 as libc::Ioctl;
 /// Data that is only in memory is written first (linux/fiemap.h).
 const FIEMAP_FLAG_SYNC: u32 = 1;
 /// The last extent of the file.
@@ -66,7 +66,7 @@ pub(crate) fn of(file: &File) -> io::Result<Vec<Extent>> {
             extents: [FiemapExtent::default(); COUNT as usize],
         });
         // SAFETY: the file is open, and the kernel writes at most as many extents as the structure announces.
-        let told = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP.into(), &raw mut *map) };
+        let told = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) };
         if told != 0 {
             let error = io::Error::last_os_error();
             return Err(match error.raw_os_error() {

@@ -18,6 +18,16 @@ fn name(option: &str) -> Option<String> {
     Some(name)
 }
 
+/// Whether the word after `sandbox:` chooses a server to start, and does not name a sandbox that runs.
+pub fn is_choice(word: &str) -> bool {
+    match word.parse() {
+        Ok(ServerChoice::Product(_)) => true,
+        // A sandbox may be followed by a database, and its name has no slash.
+        Ok(ServerChoice::Program(path)) => path.is_file(),
+        Err(_) => false,
+    }
+}
+
 /// A snapshot of a series from its program and a fresh server, without anything specific to this machine.
 /// With `probe` it also tries options that the program does not list, which takes half a minute.
 pub fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {

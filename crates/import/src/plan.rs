@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     pub table: Option<Table>,
     /// The table to create, if it must be created.
     pub create: Option<Create>,
+    /// The database to create before it.
+    pub schema: Option<String>,
     /// What was found out about the files, in one line.
     pub findings: String,
 }
@@ -55,16 +57,21 @@ struct Sample {
 /// The session for planning, and the names of the work tables unless it is a preview.
 pub(crate) type PlanningSession<'a> = Option<(&'a mut Session, Option<&'a Names>)>;
 
-fn must_have_schema(session: &mut Session, schema: &str) -> Result<(), Error> {
+/// The name of a database to make, if the account sees none of this name.
+fn missing_schema(session: &mut Session, request: &Request) -> Result<Option<String>, Error> {
+    let schema = &request.table.schema;
     let query =
         format!("SELECT 1 FROM information_schema.schemata WHERE schema_name = {}", session.quote(schema));
     if session.value(&query)?.is_some() {
-        return Ok(());
+        return Ok(None);
+    }
+    if request.create_database {
+        return Ok(Some(schema.clone()));
     }
     let name = quote_name(schema);
-    Err(Error::Target(format!(
-        "there is no database {name}, or this account can't see it; CREATE DATABASE {name} makes it"
-    )))
+    let how =
+        if request.create { "--create-database makes it" } else { "--create --create-database make both" };
+    Err(Error::Target(format!("there is no database {name}, or this account can't see it; {how}")))
 }
 
 /// Makes a plan. Without a session this is only possible for a table that will be created.
@@ -79,9 +86,10 @@ pub(crate) fn make(
         Some(session) => target::describe(session, &request.table)?,
         None => None,
     };
-    if let (None, Some(session)) = (&table, session.as_deref_mut()) {
-        must_have_schema(session, &request.table.schema)?;
-    }
+    let schema = match (&table, session.as_deref_mut()) {
+        (None, Some(session)) => missing_schema(session, request)?,
+        _ => None,
+    };
     if let (None, Some(session), false) = (&table, session.as_deref_mut(), request.create) {
         // A table that the account can't see looks as if it did not exist.
         let wanted = [(Scope::Table(&request.table), ["SELECT", "INSERT"].as_slice())];
@@ -137,7 +145,7 @@ pub(crate) fn make(
     job.set = mapping.set;
     job.time_zone = mapping.time_zone.or_else(|| request.time_zone.clone());
     let findings = first.findings.to_string();
-    Ok(Plan { job, table, create, findings })
+    Ok(Plan { job, table, create, schema, findings })
 }
 
 /// The fields that go into text columns or into variables, where any word may be a value.

@@ -18,6 +18,8 @@ pub struct Request {
     pub mode: Mode,
     /// Create the table, with the tightest types that hold every value.
     pub create: bool,
+    /// Create the table's database too, if there is none.
+    pub create_database: bool,
     /// Primary key of a created table; `None` chooses a first column with unique values, an empty list means
     /// no key.
     pub key: Option<Vec<String>>,

@@ -5,7 +5,7 @@ mod earlier;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use server::{Session, snapshot};
+use server::{Session, quote_name, snapshot};
 
 use crate::context::Context;
 use crate::durability::{self, RelaxedDurability};
@@ -178,6 +178,9 @@ impl Run<'_> {
     fn begin(&mut self, session: &mut Session) -> Result<(Job, Option<LoadTotals>), Error> {
         let door = Some((&mut *session, Some(self.names)));
         let plan = self.at_rest(plan::make(self.request, self.files, self.context, door))?;
+        if let Some(schema) = &plan.schema {
+            session.execute(&format!("CREATE DATABASE IF NOT EXISTS {}", quote_name(schema)))?;
+        }
         // A staging table without a ledger is left from a run that died in between.
         shadow::discard(session, self.names)?;
         tablespace::sweep(session, self.names, self.context)?;

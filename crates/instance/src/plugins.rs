@@ -39,7 +39,7 @@ pub fn libraries(server: &Installation, is_member: bool) -> anyhow::Result<Libra
     let mut libraries = Libraries { found: Vec::new(), notes: Vec::new() };
     for plugin in &PLUGINS {
         let Some(ability) = plugin.needs else {
-            libraries.found.push(find(plugin.library, &places)?);
+            libraries.found.push(find(plugin.library, &places, server.product)?);
             continue;
         };
         if is_member {
@@ -51,7 +51,8 @@ pub fn libraries(server: &Installation, is_member: bool) -> anyhow::Result<Libra
             libraries.notes.push(format!("without ENGINE=QUEUE, which is there for {}", able.join(" and ")));
             continue;
         }
-        match find(plugin.library, &places.each_ref().map(|place| place.join(server.product.id()))) {
+        let places = places.each_ref().map(|place| place.join(server.product.id()));
+        match find(plugin.library, &places, server.product) {
             Ok(library) => libraries.found.push(library),
             Err(error) => libraries.notes.push(format!("without ENGINE=QUEUE: {error}")),
         }
@@ -66,17 +67,26 @@ fn places() -> anyhow::Result<[PathBuf; 2]> {
     Ok([beside.to_owned(), beside.join("../lib/remora")])
 }
 
-fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
+fn find(library: &str, places: &[PathBuf], server: Product) -> anyhow::Result<PathBuf> {
     match places.iter().map(|place| place.join(library)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => {
             let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-            bail!(
-                "{library} is neither in {}; cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout",
-                places.join(" nor in ")
-            )
+            let program = std::env::current_exe().unwrap_or_default();
+            bail!("{library} is neither in {}; {}", places.join(" nor in "), source(&program, server))
         }
     }
+}
+
+/// Where the libraries come from, for the program at this path: a checkout can build them, any other program
+/// was installed.
+fn source(program: &Path, server: Product) -> String {
+    if program.ancestors().any(|folder| folder.join("xtask/Cargo.toml").is_file()) {
+        return "cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout"
+            .to_owned();
+    }
+    let (major, minor) = server.series();
+    format!("the package remora-plugins-{major}.{minor} has it")
 }
 
 /// The library of ENGINE=QUEUE for a private server, if the server does not find it by itself.
@@ -90,7 +100,7 @@ pub fn engine(installation: &Installation) -> anyhow::Result<Option<PathBuf>> {
     let places = places()?.map(|place| place.join(installation.product.id()));
     let found = match installation.is_own {
         true => Err(anyhow::anyhow!("it was built for another server")),
-        false => find(ENGINE, &places),
+        false => find(ENGINE, &places, installation.product),
     };
     found.map(Some).with_context(|| {
         format!(
@@ -133,4 +143,21 @@ fn run(session: &mut Session, script: &str) -> anyhow::Result<()> {
         session.execute(statement).with_context(|| statement.to_owned())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use sandbox::Product;
+
+    use super::source;
+
+    #[test]
+    fn an_installed_program_names_a_package_and_one_of_a_checkout_names_cargo() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/remora");
+        assert!(source(&here, Product::MariaDb118).contains("cargo xtask plugin"));
+        let said = source(Path::new("/usr/bin/remora"), Product::MariaDb118);
+        assert!(said.contains("remora-plugins-11.8") && !said.contains("cargo"), "{said}");
+    }
 }

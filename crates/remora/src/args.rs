@@ -8,11 +8,13 @@ use host::{Address, Call, Machine};
 use server::{Environment, Overrides, SslMode, Target};
 use snapshot::server::Connect;
 
+use crate::named_sandbox::running;
+
 /// How to reach the server: as the MariaDB and MySQL clients do it.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// The whole address in one: mysql://user@host:port/db or unix:///path/to.sock
+    /// The whole address in one: mysql://user@host:port/db, unix:///path/to.sock or sandbox:NAME/db
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
@@ -75,6 +77,18 @@ pub(crate) struct ServerArgs {
     /// Seconds to wait for a connection [default: 30]
     #[arg(long, value_name = "SECONDS")]
     connect_timeout: Option<u64>,
+
+    /// Whether it is a sandbox, which nothing but the command line says how to reach.
+    #[arg(skip)]
+    is_sandbox: bool,
+}
+
+/// What precedes the name of a sandbox in an address.
+pub(crate) const SANDBOX: &str = "sandbox:";
+
+/// Whether a word is the address of a server, and not a file or another word.
+pub(crate) fn is_address(word: &str) -> bool {
+    word.contains("://") || word.starts_with(SANDBOX)
 }
 
 impl ServerArgs {
@@ -94,9 +108,12 @@ impl ServerArgs {
         ServerArgs { url: None, host, port: None, socket, ..self.clone() }
     }
 
-    /// The server of a socket whose administrator needs no password; no option files are read.
-    pub(crate) fn sandbox(&self, socket: &Path) -> ServerArgs {
-        ServerArgs { user: Some("root".to_owned()), no_defaults: true, ..self.through(socket) }
+    /// The sandbox of a name, as its administrator: it needs no password, and no option file or variable of
+    /// the environment is meant for it.
+    pub(crate) fn sandbox(&self, name: &str) -> anyhow::Result<ServerArgs> {
+        let user = self.user.clone().or_else(|| Some("root".to_owned()));
+        let through = self.through(&running(name)?);
+        Ok(ServerArgs { user, no_defaults: true, is_sandbox: true, ..through })
     }
 
     /// Where the server may be reached on its own machine, for ssh: sockets, or host and port.
@@ -111,7 +128,7 @@ impl ServerArgs {
 
     /// What to connect to, from the command line, option files and the environment.
     pub(crate) fn target(&self, password: Option<String>) -> Result<Target, server::Error> {
-        let this = self.clone();
+        let this = self.in_sandbox()?;
         let overrides = Overrides {
             url: this.url,
             host: this.host,
@@ -130,7 +147,20 @@ impl ServerArgs {
             ssl_key: this.ssl_key,
             connect_timeout: this.connect_timeout.map(Duration::from_secs),
         };
-        Target::resolve(&overrides, &environment())
+        let environment = if this.is_sandbox { Environment::default() } else { environment() };
+        Target::resolve(&overrides, &environment)
+    }
+
+    /// The same, with the address of a sandbox replaced by its socket.
+    fn in_sandbox(&self) -> Result<ServerArgs, server::Error> {
+        let Some(place) = self.url.as_ref().and_then(|url| url.strip_prefix(SANDBOX)) else {
+            return Ok(self.clone());
+        };
+        let place = place.strip_prefix("//").unwrap_or(place);
+        let (name, database) = place.split_once('/').unwrap_or((place, ""));
+        let found = self.sandbox(name).map_err(|error| server::Error::BadUrl { why: error.to_string() })?;
+        let database = self.database.clone().or_else(|| Some(database.to_owned()));
+        Ok(ServerArgs { database: database.filter(|name| !name.is_empty()), ..found })
     }
 }
 

@@ -1,7 +1,9 @@
 //! The command line: what all commands share, and the list of commands.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::commands;
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
     Log(commands::log::Arguments),
+    #[command(hide = true)]
+    Man(crate::man::Arguments),
     Mirror(commands::mirror::Arguments),
     Mount(commands::mount::Arguments),
     Pack(commands::pack::Arguments),
@@ -88,6 +92,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Load(arguments) => commands::load::run(&arguments, password, report),
         Command::Lock(arguments) => commands::lock::run(&arguments, password, report),
         Command::Log(arguments) => commands::log::run(&arguments, report),
+        Command::Man(arguments) => crate::man::run(&arguments, with_exit_status(Cli::command()), report),
         Command::Mirror(arguments) => commands::mirror::run(&arguments, report),
         Command::Mount(arguments) => commands::mount::run(&arguments, report),
         Command::Pack(arguments) => commands::pack::run(&arguments, report),
@@ -142,6 +147,20 @@ pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Err
         usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
     }
     usage
+}
+
+/// How to report what is wrong with a command line that can't be read otherwise.
+pub(crate) fn report_of(words: &[OsString]) -> Report {
+    let mut options = words.iter().skip(1).take_while(|word| *word != "--");
+    Report::new(options.any(|word| word == "--json"), false)
+}
+
+/// What is wrong with a command line, without what clap says to people about its help.
+pub(crate) fn reason(usage: &clap::Error) -> String {
+    let text = usage.render().to_string();
+    let end = ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| text.find(mark)).min();
+    let text = &text[..end.unwrap_or(text.len())];
+    text.strip_prefix("error: ").unwrap_or(text).trim().to_owned()
 }
 
 /// Adds exit codes to the end of every command's help, and examples to the help of subcommands.
@@ -206,8 +225,6 @@ pub(crate) fn log(verbose: u8) {
 mod tests {
     use std::collections::BTreeSet;
 
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -233,11 +250,15 @@ mod tests {
         assert!(hint("dumb").contains("'dump'"), "{}", hint("dumb"));
     }
 
+    fn is_shown(command: &clap::Command) -> bool {
+        command.get_name() != "help" && !command.is_hide_set()
+    }
+
     fn check(command: &clap::Command, path: &str) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         assert!(help.contains("EXIT STATUS"), "{path}: {help}");
         assert!(help.contains(&format!("  {path}")) && help.contains("EXAMPLES"), "{path}: {help}");
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        for sub in command.get_subcommands().filter(|sub| is_shown(sub)) {
             check(sub, &format!("{path} {}", sub.get_name()));
         }
     }
@@ -246,15 +267,84 @@ mod tests {
     fn every_command_has_examples_and_tells_its_exit_status() {
         let mut command = with_exit_status(Cli::command());
         command.build();
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        for sub in command.get_subcommands().filter(|sub| is_shown(sub)) {
             check(sub, &format!("remora {}", sub.get_name()));
         }
+    }
+
+    /// The paths of the commands that take a server, without the program's name.
+    fn of_servers(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+        let has_actions = command.get_subcommands().any(is_shown);
+        if command.get_arguments().any(|argument| argument.get_long() == Some("url"))
+            && !(has_actions && command.is_subcommand_required_set())
+        {
+            found.insert(path.to_owned());
+        }
+        for sub in command.get_subcommands().filter(|sub| is_shown(sub)) {
+            of_servers(sub, format!("{path} {}", sub.get_name()).trim(), found);
+        }
+    }
+
+    /// Each is run against a sandbox by the tests of the program.
+    #[test]
+    fn each_command_that_takes_a_server_has_its_line() {
+        let mut command = Cli::command();
+        command.build();
+        let mut known = BTreeSet::new();
+        of_servers(&command, "", &mut known);
+        let lines = include_str!("../tests/main/places/commands.txt").lines();
+        let tried = lines.filter(|line| !line.starts_with('#')).map(|line| {
+            let line = line.replace("SANDBOX", "sandbox:default");
+            let words = ["remora"].into_iter().chain(line.split(' '));
+            let found =
+                Cli::command().try_get_matches_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let (mut path, mut at) = (Vec::new(), &found);
+            while let Some((name, below)) = at.subcommand() {
+                path.push(name.to_owned());
+                at = below;
+            }
+            path.join(" ")
+        });
+        assert_eq!(tried.collect::<BTreeSet<_>>(), known);
+    }
+
+    fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+        let mut actions = command.get_subcommands().filter(|sub| is_shown(sub)).peekable();
+        if !command.is_subcommand_required_set() {
+            found.insert(path.to_owned());
+        }
+        while let Some(action) = actions.next() {
+            leaves(action, format!("{path}-{}", action.get_name()).trim_start_matches('-'), found);
+        }
+    }
+
+    #[test]
+    fn each_command_has_a_schema_of_its_json() {
+        let mut known: BTreeSet<String> = BTreeSet::from(["any-command".to_owned()]);
+        leaves(&Cli::command(), "", &mut known);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+        assert_eq!(files.collect::<BTreeSet<_>>(), known);
+    }
+
+    #[test]
+    fn a_program_is_told_what_is_wrong_and_not_how_to_get_help() {
+        let told = |line: &str| {
+            let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+            reason(&error)
+        };
+        assert_eq!(
+            told("remora import"),
+            "the following required arguments were not provided:\n  --into <TABLE>\n  <FILE>..."
+        );
+        assert!(told("remora lod").starts_with("unrecognized subcommand 'lod'"));
     }
 
     /// The help has the codes of the manual page.
     #[test]
     fn exit_codes_are_those_of_the_manual() {
-        for sub in Cli::command().get_subcommands() {
+        for sub in Cli::command().get_subcommands().filter(|sub| is_shown(sub)) {
             let name = sub.get_name();
             let page = if name == "unpack" { "pack" } else { name };
             let path = format!("{}/../../docs/manual/{page}.md", env!("CARGO_MANIFEST_DIR"));

@@ -4,11 +4,14 @@ mod args;
 mod chosen;
 mod command_line;
 mod commands;
+mod complete;
 mod exit;
 mod keep;
 mod keys;
 mod log_request;
 mod loss;
+mod man;
+mod named_sandbox;
 mod overview;
 mod password;
 mod report;
@@ -24,10 +27,21 @@ use crate::command_line::Cli;
 use crate::exit::Exit;
 use crate::report::Report;
 
+/// The allocator of musl takes three times the processor time of glibc's, and more with several threads.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
-    let line = match password::hide(std::env::args_os().collect()) {
+    // A shell that completes a line passes it as it is, with everything that a run would refuse.
+    if std::env::var_os("COMPLETE").is_some() && complete::answer() {
+        return ExitCode::from(Exit::Done.code());
+    }
+    let words: Vec<_> = std::env::args_os().collect();
+    let asked = command_line::report_of(&words);
+    let line = match password::hide(words) {
         Ok(line) => line,
-        Err(error) => return fail(&Report::plain(), &error),
+        Err(error) => return fail(&asked, &error),
     };
     if line.arguments.len() == 1 {
         return match Report::plain().data(overview::TASKS.trim_end()) {
@@ -45,6 +59,9 @@ fn main() -> ExitCode {
             Ok(cli) => cli,
             Err(usage) => {
                 let usage = command_line::with_tip(usage, typed.as_deref());
+                if usage.use_stderr() && asked.is_json() {
+                    return fail(&asked, &failure::usage(command_line::reason(&usage)));
+                }
                 // Clap's own texts: help goes to stdout and ends well, a wrong command line goes to stderr
                 // and does not.
                 usage.print().ok();

@@ -27,7 +27,8 @@ pub(crate) fn hide(arguments: Vec<OsString>) -> anyhow::Result<Line> {
     Ok(Line { arguments: clean, password: std::env::var(VARIABLE).ok() })
 }
 
-fn split(arguments: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Option<OsString>)> {
+/// The arguments without a password, and the password.
+pub(crate) fn split(arguments: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Option<OsString>)> {
     let mut clean = Vec::new();
     let mut typed = None;
     let mut options = true;

@@ -27,6 +27,8 @@ mod binlog_statements;
 mod binlog_wire;
 #[path = "main/characters.rs"]
 mod characters;
+#[path = "main/complete.rs"]
+mod complete;
 #[path = "main/cron.rs"]
 mod cron;
 #[path = "main/dialect_guess.rs"]
@@ -105,6 +107,8 @@ mod physical_far;
 mod physical_kill;
 #[path = "main/physical_values.rs"]
 mod physical_values;
+#[path = "main/places.rs"]
+mod places;
 #[path = "main/poke.rs"]
 mod poke;
 #[path = "main/queue.rs"]
@@ -141,6 +145,8 @@ mod round_trip;
 mod routines;
 #[path = "main/sandbox_command.rs"]
 mod sandbox_command;
+#[path = "main/schema.rs"]
+mod schema;
 #[path = "main/segments.rs"]
 mod segments;
 #[path = "main/segments_read.rs"]

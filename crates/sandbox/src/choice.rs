@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use crate::installation::installed_program;
 use crate::{Error, Installation, Places, Product, UnknownProduct, find, own_program};
 
 /// A server as a user chooses it on a command line.
@@ -18,6 +19,18 @@ pub enum ServerChoice {
 }
 
 impl ServerChoice {
+    /// The server that is installed on this machine, of whatever series; without one, the product that the
+    /// system's package manager has.
+    #[must_use]
+    pub fn default_here() -> ServerChoice {
+        match installed_program() {
+            Some((program, version)) => {
+                Product::of(&version).map_or(ServerChoice::Program(program), ServerChoice::Product)
+            }
+            None => ServerChoice::Product(Product::ALL[0]),
+        }
+    }
+
     /// Finds its programs.
     ///
     /// # Errors

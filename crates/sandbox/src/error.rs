@@ -19,6 +19,16 @@ pub enum Error {
         /// One line to type.
         command: String,
     },
+    /// The server must come from the system's packages, which have brought one of another series.
+    #[error("{product} is not available: the installed server is {version}; choose --server {}", other.id())]
+    OtherSeries {
+        /// The requested server.
+        product: Product,
+        /// The one that is installed.
+        other: Product,
+        /// Its exact version.
+        version: String,
+    },
     /// `mvn`, `npm` or `apt-get` failed.
     #[error("{product} could not be fetched with {command:?}: {why}")]
     Fetch {

@@ -73,43 +73,67 @@ pub struct Installation {
     pub plugin_dir: PathBuf,
 }
 
-/// Finds an installed or already fetched server.
+/// Finds a server: the installed one if it is of the product's series, or else the one that was fetched.
 ///
 /// # Errors
 ///
-/// [`Error::Missing`] with the command that installs or fetches it.
+/// [`Error::Missing`] with the command that installs or fetches it; [`Error::OtherSeries`].
 pub fn find(places: &Places, product: Product) -> Result<Installation, Error> {
-    let found = locate(places, product)?;
-    let version = ask_version(&found.daemon, found.command()).map_err(|why| missing(product, why))?;
-    if !product.has(&version) {
-        return Err(missing(product, format!("{} is version {version}", found.daemon.display())));
+    let installed = installed(product);
+    if installed.is_ok() || matches!(product.server().source, Source::System { .. }) {
+        return installed;
     }
-    Ok(Installation { version, ..found })
+    let server = product.server();
+    let base = places.programs(product);
+    let found = Installation {
+        libraries: server.files.libraries.map(|name| base.join(name)),
+        loader: server.files.loader.map(|name| base.join(name)),
+        plugin_dir: base.join(server.files.plugins),
+        ..placed(product, base.join(server.files.daemon), base, server.files.shares)?
+    };
+    let version = ask_version(&found.daemon, found.command()).map_err(|why| missing(product, why))?;
+    of_series(Installation { version, ..found })
 }
 
-/// The same, without running it: its version is empty.
-pub(crate) fn locate(places: &Places, product: Product) -> Result<Installation, Error> {
-    let files = &product.server().files;
-    let (base, daemon) = match product.server().source {
-        Source::System { .. } => {
-            let daemon = which(file_name(files.daemon));
-            let daemon = daemon.ok_or_else(|| {
-                missing(product, format!("no {} on the search path", file_name(files.daemon)))
-            })?;
-            (daemon.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned(), daemon)
-        }
-        Source::Jar { .. } | Source::Npm { .. } | Source::Debian { .. } => {
-            let base = places.programs(product);
-            let daemon = base.join(files.daemon);
-            (base, daemon)
-        }
+/// The server that the system's package manager installed.
+fn installed(product: Product) -> Result<Installation, Error> {
+    let name = match product.family() {
+        Family::MariaDb => "mariadbd",
+        Family::MySql => "mysqld",
     };
+    let daemon = which(name).ok_or_else(|| missing(product, format!("no {name} on the search path")))?;
+    let version = ask_version(&daemon, Command::new(&daemon)).map_err(|why| missing(product, why))?;
+    let base = daemon.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned();
+    of_series(Installation { version, ..placed(product, daemon, base, &SHARES)? })
+}
+
+/// The program of the installed server, and its version.
+pub(crate) fn installed_program() -> Option<(PathBuf, String)> {
+    let daemon = which("mariadbd").or_else(|| which("mysqld"))?;
+    let version = ask_version(&daemon, Command::new(&daemon)).ok()?;
+    Some((daemon, version))
+}
+
+fn of_series(found: Installation) -> Result<Installation, Error> {
+    if found.product.has(&found.version) {
+        return Ok(found);
+    }
+    let (product, version) = (found.product, found.version);
+    Err(match (&product.server().source, Product::of(&version)) {
+        (Source::System { .. }, Some(other)) => Error::OtherSeries { product, other, version },
+        _ => missing(product, format!("{} is version {version}", found.daemon.display())),
+    })
+}
+
+/// The files that belong to a program, as Debian's packages and all unpacked servers have them. Its version
+/// is empty.
+fn placed(product: Product, daemon: PathBuf, base: PathBuf, shares: &[&str]) -> Result<Installation, Error> {
     if !daemon.is_file() {
         return Err(missing(product, format!("no {}", daemon.display())));
     }
-    let shares = files.shares.iter().map(|name| base.join(name));
-    let share = shares.into_iter().find(|share| is_share(product, share)).ok_or_else(|| {
-        missing(product, format!("no files for system tables in {}/{}", base.display(), files.shares[0]))
+    let share = shares.iter().map(|name| base.join(name)).find(|share| is_share(product, share));
+    let share = share.ok_or_else(|| {
+        missing(product, format!("no files for system tables in {}/{}", base.display(), shares[0]))
     })?;
     Ok(Installation {
         product,
@@ -117,15 +141,23 @@ pub(crate) fn locate(places: &Places, product: Product) -> Result<Installation, 
         version: String::new(),
         daemon,
         share,
-        libraries: files.libraries.map(|name| base.join(name)),
-        loader: files.loader.map(|name| base.join(name)),
-        plugin_dir: base.join(files.plugins),
+        libraries: None,
+        loader: None,
+        plugin_dir: plugin_folder(&base).unwrap_or_else(|| base.join(PLUGINS[0])),
         base,
     })
 }
 
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+/// Folders for messages and character sets, relative to a server's folder.
+pub(crate) const SHARES: [&str; 3] = ["share/mysql", "share/mariadb", "share"];
+
+/// Folders for plugins, relative to a server's folder.
+pub(crate) const PLUGINS: [&str; 5] =
+    ["lib/mysql/plugin", "lib/mariadb/plugin", "lib/plugin", "lib64/mysql/plugin", "lib64/mariadb/plugin"];
+
+/// The first of them that is there.
+pub(crate) fn plugin_folder(base: &Path) -> Option<PathBuf> {
+    PLUGINS.into_iter().map(|folder| base.join(folder)).find(|folder| folder.is_dir())
 }
 
 /// The command-line client, for people and tests: `mariadb` or `mysql`.
@@ -142,11 +174,6 @@ pub(crate) fn ask_version(program: &Path, mut command: Command) -> Result<String
         let said = String::from_utf8_lossy(&output.stderr);
         format!("{} does not tell its version: {}", program.display(), said.trim())
     })
-}
-
-/// The family that states such a version.
-pub(crate) fn family(version: &str) -> Family {
-    if version.contains("MariaDB") { Family::MariaDb } else { Family::MySql }
 }
 
 /// The first two numbers of a version.

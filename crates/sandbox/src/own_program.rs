@@ -3,29 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::installation::{ask_version, family, is_share, locate, series};
+use crate::installation::{PLUGINS, SHARES, ask_version, is_share, plugin_folder, series};
+use crate::table::Family;
 use crate::{Error, Installation, Places, Product};
-
-/// Folders for messages and character sets, relative to a server's folder.
-const SHARES: [&str; 3] = ["share/mysql", "share/mariadb", "share"];
-
-/// Folders for plugins, relative to a server's folder.
-const PLUGINS: [&str; 5] =
-    ["lib/mysql/plugin", "lib/mariadb/plugin", "lib/plugin", "lib64/mysql/plugin", "lib64/mariadb/plugin"];
 
 /// Finds the files that belong to a program. The program of a product is that product.
 pub(crate) fn find(places: &Places, program: &Path) -> Result<Installation, Error> {
     let failed = |why: String| Error::NoServer { program: program.to_owned(), why };
     let daemon = program.canonicalize().map_err(|error| failed(error.to_string()))?;
-    let is_it = |product: &Product| {
-        let known = locate(places, *product).ok().and_then(|found| found.daemon.canonicalize().ok());
-        known.as_ref() == Some(&daemon)
-    };
-    if let Some(product) = Product::ALL.into_iter().find(is_it) {
-        return crate::find(places, product);
+    let mut known = Product::ALL.into_iter().filter_map(|product| crate::find(places, product).ok());
+    if let Some(found) = known.find(|known| known.daemon.canonicalize().is_ok_and(|path| path == daemon)) {
+        return Ok(found);
     }
     let version = ask_version(&daemon, Command::new(&daemon)).map_err(failed)?;
-    let like = Product::like(family(&version), series(&version));
+    let like = Product::like(Family::of(&version), series(&version));
     let product = like.ok_or_else(|| failed(format!("its version is {version}")))?;
     let variables = Variables::of(&daemon).map_err(failed)?;
     let base = variables.path("basedir").ok_or_else(|| failed("it has no option --basedir".to_owned()))?;
@@ -39,8 +30,7 @@ pub(crate) fn find(places: &Places, program: &Path) -> Result<Installation, Erro
             base.display()
         ))
     })?;
-    let mut plugins = PLUGINS.map(|folder| base.join(folder)).into_iter();
-    let plugin_dir = plugins.find(|folder| folder.is_dir()).or(variables.path("plugin-dir"));
+    let plugin_dir = plugin_folder(&base).or(variables.path("plugin-dir"));
     Ok(Installation {
         product,
         is_own: true,

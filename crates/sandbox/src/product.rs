@@ -107,6 +107,12 @@ impl Product {
         Product::not_older(family, series).filter(|product| series >= product.server().upgrades_from)
     }
 
+    /// The product that a version, as stated by the program, belongs to.
+    pub(crate) fn of(version: &str) -> Option<Product> {
+        let fits = |product: &Product| product.family() == Family::of(version) && product.has(version);
+        Product::ALL.into_iter().find(fits)
+    }
+
     /// The product that is most like a server of this version.
     pub(crate) fn like(family: Family, series: (u16, u16)) -> Option<Product> {
         let of_family = Product::ALL.into_iter().filter(|product| product.family() == family);
@@ -118,8 +124,8 @@ impl Product {
         Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
     }
 
-    /// The programs that fetch it, each with the Debian package that contains the program. None for the
-    /// system's own server.
+    /// The programs that fetch it if it is not installed, each with the Debian package that contains the
+    /// program. None for the system's own server.
     #[must_use]
     pub fn fetchers(self) -> &'static [(&'static str, &'static str)] {
         match self.server().source {

@@ -11,6 +11,13 @@ pub enum Family {
     MySql,
 }
 
+impl Family {
+    /// The family that states such a version.
+    pub(crate) fn of(version: &str) -> Family {
+        if version.contains("MariaDB") { Family::MariaDb } else { Family::MySql }
+    }
+}
+
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -114,6 +114,10 @@ impl FromStr for Source {
         match Kind::ALL.iter().find(|(_, name)| *name == kind) {
             Some((Kind::Mysql, _)) => Ok(Source { kind: Kind::Mysql, place: server_place(rest)? }),
             Some((kind, _)) => Ok(Source { kind: *kind, place: rest.parse()? }),
+            // The address of a sandbox, as it is written for every other command.
+            None if kind == "sandbox" && !rest.is_empty() && !rest.contains('/') => {
+                Ok(Source { kind: Kind::Mysql, place: server_place(rest)? })
+            }
             None => {
                 let kinds: Vec<String> = Kind::ALL.iter().map(|(_, name)| format!("{name}:")).collect();
                 Err(format!(
@@ -437,6 +441,8 @@ mod tests {
         ] {
             assert_eq!(name(source).as_deref(), Some(known), "{source}");
         }
+        assert_eq!(parsed("sandbox:scratch-1").as_deref(), Ok("mysql:scratch-1"));
+        assert!(parsed("sandbox:").is_err() && parsed("sandbox:/run/a.sock").is_err());
         assert_eq!(parsed("mysql:unix:///run/a.sock").as_deref(), Ok("mysql:/run/a.sock"));
         for (source, known) in [
             ("mysql:", Some("mysql")),

@@ -13,7 +13,6 @@ use block::backup::Summary;
 use clap::Args;
 use host::Machine;
 use humanize::date_time;
-use instance::server_folders::server_folders;
 use progress::{Progress, count};
 use repository::location::Location;
 use seal::Key;
@@ -53,7 +52,7 @@ const EXAMPLES: &str = "EXAMPLES
 pub(crate) struct Arguments {
     /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER; any of these
     /// paths may be ssh://user@host/PATH. Or a whole server: mysql: for the usual one here,
-    /// mysql:/path/to.sock, mysql:NAME of a sandbox, mysql:ssh://user@host and
+    /// mysql:/path/to.sock, sandbox:NAME, mysql:ssh://user@host and
     /// mysql:ssh://user@host/path/to.sock
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
@@ -269,13 +268,9 @@ pub(crate) fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<
         return Ok(server.through(address));
     }
     let name = address.to_string_lossy();
-    let listed = commands::sandbox::find(&name, &server_folders()?).map_err(|error| {
-        failure::usage(format!("{error}; for a server of another machine write mysql:ssh://user@{name}"))
-    })?;
-    if listed.pid.is_none() {
-        return Err(failure::usage(format!("{source}: {name} is stopped; remora sandbox start {name}")));
-    }
-    Ok(server.sandbox(&listed.socket))
+    server.sandbox(&name).map_err(|error| {
+        failure::usage(format!("{source}: {error}; a server of another machine is mysql:ssh://user@{name}"))
+    })
 }
 
 /// A name for each source.

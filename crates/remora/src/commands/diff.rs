@@ -9,7 +9,7 @@ use progress::{Progress, count};
 use serde_json::json;
 
 use super::dump::{sessions, world};
-use crate::args::ServerArgs;
+use crate::args::{ServerArgs, is_address};
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
@@ -23,10 +23,10 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Compare dump folders and servers, two at a time: definitions, counts, and a hash of all rows
 ///
-/// Each side is the folder of a dump, or a URL (mysql://user@host:port, unix:///path). Options of the server,
-/// such as user and password, apply to both URLs. A server is read as it is at that moment, not in one
-/// snapshot: compare when nobody writes. A difference ends with exit code 4 and names the table and the part
-/// of its key.
+/// Each side is the folder of a dump, or a URL (mysql://user@host:port, unix:///path, sandbox:NAME). Options
+/// of the server, such as user and password, apply to both URLs. A server is read as it is at that moment,
+/// not in one snapshot: compare when nobody writes. A difference ends with exit code 4 and names the table
+/// and the part of its key.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let side = |text: &str| -> anyhow::Result<Side> {
-        if text.contains("://") {
+        if is_address(text) {
             return Ok(Side::Server(Box::new(arguments.server.at(text).target(password.clone())?)));
         }
         Ok(Side::Folder(PathBuf::from(text)))

@@ -34,7 +34,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The server as 'remora backup' names it: mysql:, mysql:/path/to.sock, mysql:NAME of a sandbox or
+    /// The server as 'remora backup' names it: mysql:, mysql:/path/to.sock, sandbox:NAME or
     /// mysql:ssh://user@host [default: the one that -h, -S and the option files lead to]
     #[arg(value_name = "SOURCE")]
     source: Option<Source>,

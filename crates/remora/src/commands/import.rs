@@ -85,6 +85,10 @@ struct TableArgs {
     #[arg(long)]
     create: bool,
 
+    /// With --create: also make the database, if there is none. It stays when the import fails
+    #[arg(long, requires = "create")]
+    create_database: bool,
+
     /// With --create: the tightest types that hold every value
     #[arg(long, requires = "create")]
     tight: bool,
@@ -201,8 +205,12 @@ struct RunArgs {
 
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    let target = arguments.server.target(password)?;
+    let mut target = arguments.server.target(password)?;
     let request = arguments.request(&target)?;
+    if request.create_database {
+        // No session can begin in a database that is still to be made.
+        target.database = None;
+    }
     let stop = crate::commands::stop_flag(report)?;
     let folder = std::env::current_dir().context("the current folder")?;
     let stdin = request.inputs.contains(&Input::Stdin).then(|| Stdin {
@@ -330,6 +338,7 @@ impl Arguments {
             table: table_name("--into", &self.into, target)?,
             mode,
             create: table.create,
+            create_database: table.create_database,
             key: if table.no_key { Some(Vec::new()) } else { table.key.clone() },
             types: table
                 .types

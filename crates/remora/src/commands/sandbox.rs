@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command as Process;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use instance::plugins;
 use instance::server_folders::server_folders;
@@ -14,10 +14,11 @@ use serde_json::json;
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
+use crate::named_sandbox::{find, running};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora sandbox start                    a MariaDB 10.11 called 'default', reached by its socket
+  remora sandbox start                    the installed server, called 'default', reached by its socket
   remora sandbox shell -- -e 'SELECT 1'   the SQL client on it
   remora sandbox start old --server mysql-5.6 --port 0 --option --max-allowed-packet=64M
   remora sandbox start mine --server /opt/mysql/bin/mysqld
@@ -26,6 +27,10 @@ const EXAMPLES: &str = "EXAMPLES
   remora sandbox list                     which there are, and which run
   remora sandbox stop old                 its data stays, and 'start old' finds it again
   remora sandbox stop --all --remove      no trace";
+
+/// From 11.4 on MariaDB's client demands a certificate, also over a socket, and a sandbox has none. Earlier
+/// ones know the option too; those of MySQL neither know nor need it.
+const UNVERIFIED: &str = "--skip-ssl-verify-server-cert";
 
 /// Run a private, throw-away server in a folder
 ///
@@ -117,16 +122,16 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
         Action::Start(start) => self::start(start, &places, report)?,
         Action::Stop(stop) => self::stop(&stop, &places, report)?,
         Action::List => list(&places, report)?,
-        Action::Shell(shell) => self::shell(&shell, &places)?,
+        Action::Shell(shell) => self::shell(&shell)?,
     }
     Ok(Exit::Done)
 }
 
 fn server_help() -> String {
     format!(
-        "{}, or the path of your own mariadbd or mysqld [default: what the sandbox was before, else {}]",
-        Product::ids(),
-        Product::ALL[0].id()
+        "{}, or the path of your own mariadbd or mysqld [default: what the sandbox was before, else the server \
+         that is installed]",
+        Product::ids()
     )
 }
 
@@ -137,7 +142,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let size = members.clone().count().max(usize::from(start.galera.unwrap_or(0)));
     let before = before.or(members.clone().next());
     let chosen = start.server.or(before.map(|before| before.server.clone()));
-    let server = chosen.unwrap_or(ServerChoice::Product(Product::ALL[0]));
+    let server = chosen.unwrap_or_else(ServerChoice::default_here);
     let installation = match (server.find(places), server) {
         (Err(sandbox::Error::Missing { .. }), ServerChoice::Product(product)) => {
             sandbox::fetch(places, product, &mut |line| report.note(line))?
@@ -214,9 +219,10 @@ fn tell(name: &str, sandbox: &Sandbox, options: &[String], report: &Report) -> a
         report.data(&format!("  with {}", options.join(" ")))?;
     }
     report.data(&format!("  remora sandbox shell {name}"))?;
-    report.data(&format!("  mariadb --no-defaults -u root -S {}", sandbox.socket().display()))?;
+    let client = format!("mariadb --no-defaults {UNVERIFIED} -u root");
+    report.data(&format!("  {client} -S {}", sandbox.socket().display()))?;
     if let Some(port) = sandbox.port() {
-        report.data(&format!("  mariadb --no-defaults -u root -h 127.0.0.1 -P {port}"))?;
+        report.data(&format!("  {client} -h 127.0.0.1 -P {port}"))?;
     }
     Ok(())
 }
@@ -268,24 +274,18 @@ fn list(places: &Places, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn shell(shell: &Shell, places: &Places) -> anyhow::Result<()> {
-    let listed = find(&shell.name, places)?;
-    if listed.pid.is_none() {
-        bail!("{0} is stopped; remora sandbox start {0}", shell.name);
-    }
+fn shell(shell: &Shell) -> anyhow::Result<()> {
+    let socket = running(&shell.name)?;
     let client = sandbox::client().context("there is no SQL client: apt-get install mariadb-client")?;
-    let mut command = Process::new(client);
-    command.args(["--no-defaults", "--user=root"]).arg(format!("--socket={}", listed.socket.display()));
+    let mut command = Process::new(&client);
+    command.args(["--no-defaults", "--user=root"]).arg(format!("--socket={}", socket.display()));
+    // They are for other servers, and the client would prefer such a host to the socket.
+    for variable in ["MYSQL_HOST", "MYSQL_PWD"] {
+        command.env_remove(variable);
+    }
+    if client.ends_with("mariadb") {
+        command.arg(UNVERIFIED);
+    }
     let error = command.args(&shell.client).exec();
     Err(error).context("the SQL client can't be started")
-}
-
-/// The sandbox with this name.
-pub(crate) fn find(name: &str, places: &Places) -> anyhow::Result<SandboxInfo> {
-    let all = sandbox::list(places);
-    let names: Vec<_> = all.iter().map(|listed| listed.name.clone()).collect();
-    all.into_iter().find(|listed| listed.name == name).ok_or_else(|| {
-        let known = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
-        failure::usage(format!("no sandbox is called {name}; known: {known}"))
-    })
 }

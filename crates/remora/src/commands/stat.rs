@@ -27,7 +27,7 @@ use status::counter::view::{self, VIEWS, View};
 use self::list::Filter;
 use self::output::{Follow, Output, Silent, Wanted};
 use self::statements::Statements;
-use crate::args::ServerArgs;
+use crate::args::{ServerArgs, is_address};
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
@@ -67,7 +67,8 @@ pub(crate) struct Arguments {
     action: Option<Action>,
 
     /// Seconds between two looks [default: 1], how many intervals to show [default: until stopped], and
-    /// servers as mysql://user@host:port or unix:///path [default: as the options and option files say]
+    /// servers as mysql://user@host:port, unix:///path or sandbox:NAME [default: as the options and option
+    /// files say]
     #[arg(value_name = "INTERVAL [COUNT] | SERVER")]
     words: Vec<String>,
 
@@ -150,10 +151,10 @@ impl Words {
         for word in words {
             match word.parse::<f64>() {
                 Ok(number) => numbers.push((word, number)),
-                Err(_) if word.contains("://") => servers.push(word.clone()),
+                Err(_) if is_address(word) => servers.push(word.clone()),
                 Err(_) => {
                     return Err(usage(format!(
-                        "{word}: neither seconds nor a server; a server is written as mysql://host or unix:///path"
+                        "{word}: neither seconds nor a server; a server is written as mysql://host, unix:///path or sandbox:NAME"
                     )));
                 }
             }

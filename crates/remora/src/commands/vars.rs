@@ -28,9 +28,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Compare the settings of servers, series and option files; check an option file before an upgrade
 ///
 /// A and B are each a series that ships with remora (10.11, 11.4, 11.8, mysql-5.6), or a server:
-/// mysql://user@host:port, unix:///path, or the word 'server' for the one that the options say. Or they are
-/// an option file, a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or a fresh
-/// server (sandbox:SERIES, or sandbox:PATH with the path of a mariadbd or mysqld).
+/// mysql://user@host:port, unix:///path, sandbox:NAME, or the word 'server' for the one that the options say.
+/// Or they are an option file, a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or
+/// a fresh server (sandbox:SERIES, or sandbox:PATH with the path of a mariadbd or mysqld).
 ///
 /// Values are compared by what they mean: 1 is ON, 64M is 67108864. Names, paths, ports and what a server
 /// computed from its machine are left out and counted; --all shows them.

@@ -149,7 +149,9 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    #[track_caller]
     pub(crate) fn of(output: &Output) -> Ended {
+        crate::schema::known(&String::from_utf8_lossy(&output.stdout));
         Ended {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),

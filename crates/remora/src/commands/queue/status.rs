@@ -49,7 +49,8 @@ const FURTHER: [Further; 4] = [
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The server: mysql://user@host:port or unix:///path [default: from the options and option files]
+    /// The server: mysql://user@host:port, unix:///path or sandbox:NAME [default: from the options and option
+    /// files]
     #[arg(value_name = "SERVER")]
     at: Option<String>,
 

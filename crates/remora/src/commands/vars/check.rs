@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use dryrun::fresh::is_choice;
 use dryrun::program;
 use dryrun::server::{Proof, by_program, by_server};
 use humanize::text;
@@ -126,7 +127,8 @@ fn unknown_plugins(
 /// The server that the user names, or else the one of that series on this machine, or why there is none.
 fn installation(server_for: &str, snapshot: &Snapshot) -> Result<Installation, String> {
     let places = server_folders().map_err(|error| error.to_string())?;
-    let name = server_for.strip_prefix("sandbox:").unwrap_or(snapshot.series());
+    let name =
+        server_for.strip_prefix("sandbox:").filter(|choice| is_choice(choice)).unwrap_or(snapshot.series());
     let server: ServerChoice = name.parse().map_err(|_| format!("remora has no private server of {name}"))?;
     server.find(&places).map_err(|error| error.to_string())
 }

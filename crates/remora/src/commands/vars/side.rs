@@ -8,7 +8,7 @@ use failure::usage;
 use server::{OptionFile, OptionFiles, OptionLine};
 use status::variable::{Snapshot, read_file, read_server, shipped};
 
-use crate::args::ServerArgs;
+use crate::args::{ServerArgs, is_address};
 
 /// A side; an option file's names are not interpreted yet.
 pub(super) enum Side {
@@ -75,7 +75,11 @@ pub(super) fn whole(text: &str, server: &ServerArgs, password: Option<&String>) 
 
 /// Reads a side.
 pub(super) fn one(text: &str, server: &ServerArgs, password: Option<&String>) -> anyhow::Result<Side> {
-    if text.contains("://") || text == "server" {
+    let fresh_series = text.strip_prefix("sandbox:").filter(|choice| fresh::is_choice(choice));
+    if let Some(series) = fresh_series {
+        return Ok(Side::Whole(Box::new(fresh::fresh(series, false)?)));
+    }
+    if is_address(text) || text == "server" {
         let server = if text == "server" { server.clone() } else { server.at(text) };
         let mut session = server.target(password.cloned())?.connect()?;
         return Ok(Side::Whole(Box::new(with_series(read_server(&mut session)?))));
@@ -86,9 +90,6 @@ pub(super) fn one(text: &str, server: &ServerArgs, password: Option<&String>) ->
             snapshot.correct(&series);
         }
         return Ok(Side::Whole(Box::new(snapshot)));
-    }
-    if let Some(series) = text.strip_prefix("sandbox:") {
-        return Ok(Side::Whole(Box::new(fresh::fresh(series, false)?)));
     }
     if let Some(snapshot) = shipped::find(text) {
         return Ok(Side::Whole(Box::new(snapshot)));

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
-use dryrun::fresh::fresh;
+use dryrun::fresh::{fresh, is_choice};
 use dryrun::program;
 use progress::Progress;
+use serde_json::json;
 
 use super::side;
 use crate::args::ServerArgs;
@@ -26,7 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A server (mysql://..., unix:///...), binary:PATH, sandbox:SERIES or a series
+    /// A server (mysql://..., unix:///..., sandbox:NAME), binary:PATH, sandbox:SERIES or a series
     /// [default: the server that the options and option files say]
     #[arg(value_name = "SOURCE", default_value = "server", hide_default_value = true)]
     source: String,
@@ -36,8 +37,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
-    let snapshot = match (arguments.source.strip_prefix("sandbox:"), arguments.source.strip_prefix("binary:"))
-    {
+    let series = arguments.source.strip_prefix("sandbox:").filter(|choice| is_choice(choice));
+    let snapshot = match (series, arguments.source.strip_prefix("binary:")) {
         (Some(series), _) => {
             report.phase("asking for former options", None);
             fresh(series, true)?
@@ -52,6 +53,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         _ => side::whole(&arguments.source, &arguments.server, password.as_ref())?,
     };
     report.end();
-    report.data(snapshot.write().trim_end())?;
+    let text = snapshot.write();
+    if report.is_json() {
+        report.message(&json!({"message_type": "snapshot", "text": text}))?;
+    } else {
+        report.data(text.trim_end())?;
+    }
     Ok(Exit::Done)
 }
