@@ -309,11 +309,11 @@ mod tests {
     }
 
     fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
-        let mut actions = command.get_subcommands().filter(|sub| is_shown(sub)).peekable();
+        let actions = command.get_subcommands().filter(|sub| is_shown(sub));
         if !command.is_subcommand_required_set() {
             found.insert(path.to_owned());
         }
-        while let Some(action) = actions.next() {
+        for action in actions {
             leaves(action, format!("{path}-{}", action.get_name()).trim_start_matches('-'), found);
         }
     }

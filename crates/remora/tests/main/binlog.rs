@@ -225,7 +225,10 @@ fn killed_archivers_and_servers_continue() {
         let mut play = Play::new(product, &[&["--sync-binlog=1"], own].concat());
         play.does(&[TABLE]);
         if newest {
-            play.does(&["CREATE TABLE j (id INT PRIMARY KEY, doc JSON)", "INSERT INTO j VALUES (1, '{\"a\": 0}')"]);
+            play.does(&[
+                "CREATE TABLE j (id INT PRIMARY KEY, doc JSON)",
+                "INSERT INTO j VALUES (1, '{\"a\": 0}')",
+            ]);
         }
         for round in 0..8 {
             let mut running = play.follow(&["--sync", "0s"]);
@@ -316,7 +319,7 @@ fn many_transactions_are_read_together() {
 #[test]
 fn semi_sync_ack_commit_waits_for_the_archive() {
     let newest = products().into_iter().filter(|product| *product == Product::MySql97);
-    for product in mariadb().into_iter().chain(newest) {
+    for product in mariadb().chain(newest) {
         // MySQL has it in a plugin, and calls it a source.
         let newest = product == Product::MySql97;
         let own = |text: &str| if newest { text.replace("master", "source") } else { text.to_owned() };
