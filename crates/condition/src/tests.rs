@@ -1,5 +1,7 @@
 //! Values and NULL by SQL's rules; columns of every kind; garbage.
 
+mod bounds;
+
 use std::sync::Arc;
 
 use proptest::prelude::{any, prop, proptest};

@@ -104,6 +104,10 @@ fn columns_that_no_table_has_are_missing() {
     assert!(!found.lacks_columns && found.missing.is_empty());
 }
 
+/// The table of the log of MySQL 5.6.
+const OF_T: &str = "CREATE TABLE t (id INT NOT NULL, v VARCHAR(10), d DATETIME(3), e ENUM('a','b'), \
+                    PRIMARY KEY (id)) ENGINE=InnoDB DEFAULT CHARSET=latin1";
+
 #[test]
 fn a_definition_gives_columns_their_names() {
     let files = [LogFile::new(recorded("mysql-5.6"))];
@@ -111,7 +115,6 @@ fn a_definition_gives_columns_their_names() {
         let known = Known::of(format!("USE app; {schema};"));
         walk_with(&files, &conditions(&[condition]), &known).unwrap()
     };
-    const OF_T: &str = "CREATE TABLE t (id INT NOT NULL, v VARCHAR(10), d DATETIME(3), e ENUM('a','b'), PRIMARY KEY (id)) ENGINE=InnoDB DEFAULT CHARSET=latin1";
     let unnamed = walk(&files, &conditions(&["v=b"]));
     assert!(unnamed.shown.is_empty() && unnamed.is_nameless && unnamed.lacks_columns);
     assert!(unnamed.missing.is_empty(), "whether a table has it is not known");
