@@ -309,11 +309,10 @@ mod tests {
     }
 
     fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
-        let actions = command.get_subcommands().filter(|sub| is_shown(sub));
         if !command.is_subcommand_required_set() {
             found.insert(path.to_owned());
         }
-        for action in actions {
+        for action in command.get_subcommands().filter(|sub| is_shown(sub)) {
             leaves(action, format!("{path}-{}", action.get_name()).trim_start_matches('-'), found);
         }
     }
