@@ -13,8 +13,8 @@ pub(crate) const PART: usize = DATA + 8;
 /// The most bytes of a value in a page.
 pub(crate) const PART_BYTES_MAX: usize = TRAILER - PART;
 
-/// In the first page of a value of MySQL 8: the first entry of the list of its parts, the room for entries, and
-/// the part that is in this page.
+/// In the first page of a value of MySQL 8: the first entry of the list of its parts, the room for entries,
+/// and the part that is in this page.
 const PARTS: usize = DATA + 26;
 const ENTRIES: usize = DATA + 58;
 const ENTRY_BYTES: usize = 60;

@@ -236,8 +236,8 @@ impl Layout {
         Ok(Extent { start: backward.at, origin, end })
     }
 
-    /// What a record has. MySQL puts the number of fields, or a version of the table, before the NULL bits, and
-    /// says so in the header; MariaDB has a kind of record for it.
+    /// What a record has. MySQL puts the number of fields, or a version of the table, before the NULL bits,
+    /// and says so in the header; MariaDB has a kind of record for it.
     #[inline]
     fn head(
         &self,
@@ -366,7 +366,8 @@ mod tests {
     }
 
     /// A table with a key of one byte and four columns of one byte that may be NULL. MySQL 8.0.12 added the
-    /// second and third instantly. A later one dropped the third as version 1 and added the fourth as version 2.
+    /// second and third instantly. A later one dropped the third as version 1 and added the fourth as version
+    /// 2.
     fn stored() -> Stored {
         let of = |field, added, dropped, default: Option<u8>| StoredField {
             field,
@@ -390,7 +391,8 @@ mod tests {
         Stored { fields, trees }
     }
 
-    /// The values of all fields behind the system's, in a record with these info bits and bytes before its header.
+    /// The values of all fields behind the system's, in a record with these info bits and bytes before its
+    /// header.
     fn values(space: u32, info: u8, before: &[u8], fields: &[u8]) -> Result<Vec<Option<u8>>, Error> {
         let stored = stored();
         let layout = Layout::versioned(&stored, 1, stored.core_fields(space));

@@ -2,8 +2,8 @@
 //! keeps in the tablespace itself, in a tree of its own.
 //!
 //! Facts: `dict0sdi.h`, `dict0mem.h` and `fsp0fsp.cc` of MySQL's source. A record is a type (4 bytes) and a
-//! number (8) as its key, DB_TRX_ID, DB_ROLL_PTR, the length of the text (4), that of the zlib stream (4), and
-//! the stream.
+//! number (8) as its key, DB_TRX_ID, DB_ROLL_PTR, the length of the text (4), that of the zlib stream (4),
+//! and the stream.
 
 use std::io::Read;
 

@@ -94,8 +94,8 @@ impl Space {
     }
 }
 
-/// Where page 0 of a tablespace of MySQL 8 and later says where its definitions are: behind the descriptors of
-/// its extents and what a key encrypts.
+/// Where page 0 of a tablespace of MySQL 8 and later says where its definitions are: behind the descriptors
+/// of its extents and what a key encrypts.
 const SDI: usize = DESCRIPTORS + DESCRIPTOR_BYTES * (DESCRIBED_PAGES / EXTENT_PAGES) as usize + 115;
 /// The version of the definitions; the root of their tree follows it.
 const SDI_VERSION: u32 = 1;

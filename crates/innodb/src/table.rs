@@ -16,7 +16,9 @@ pub use index_fields::decimal_bytes;
 use std::collections::BTreeMap;
 
 use crate::Error;
-use crate::tree::CLUSTERED_ROOT;
+
+/// The root of the clustered index of a table of MariaDB with its own file.
+pub const CLUSTERED_ROOT: u32 = 3;
 
 /// The version of the server that wrote a definition, as in `.frm` files: 101119 for 10.11.19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,7 +192,8 @@ impl Stored {
         let Some(before) = self.trees.get(&space_id).and_then(|tree| tree.instant_columns) else {
             return all;
         };
-        // A key may have the beginning of a column, which is not counted again; system fields are not counted.
+        // A key may have the beginning of a column, which is not counted again; system fields are not
+        // counted.
         let is_column = |field: &&StoredField| {
             field.field.prefix.is_none() && (field.field.column.is_some() || field.dropped.is_some())
         };

@@ -2,7 +2,8 @@
 //!
 //! Facts: `trx0sys.h`, `trx0rseg.h` and `trx0undo.h` of MariaDB's source. A page of the system tablespace
 //! lists the rollback segments; a rollback segment lists the first pages of undo logs; such a page has the
-//! state of its transaction. MySQL 8 and later keeps the list in each undo tablespace (`trx0rseg.h` of its source).
+//! state of its transaction. MySQL 8 and later keeps the list in each undo tablespace (`trx0rseg.h` of its
+//! source).
 
 use crate::Error;
 use crate::page::{self, DATA, Kind, NO_PAGE, Page, corrupt, u16_at, u32_at};

@@ -7,7 +7,7 @@ use disk::{Disk, Source, Stat};
 use innodb::index_page;
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::space::{self, Space};
-use innodb::tree::CLUSTERED_ROOT;
+use innodb::table::CLUSTERED_ROOT;
 
 use crate::Error;
 use crate::error::io;
@@ -84,8 +84,8 @@ impl File {
         self.stat.len == 0
     }
 
-    /// The largest AUTO_INCREMENT value that the table has given; 0 if it has given none, or if its file does not
-    /// say it. MySQL 8 and later has it elsewhere.
+    /// The largest AUTO_INCREMENT value that the table has given; 0 if it has given none, or if its file does
+    /// not say it. MySQL 8 and later has it elsewhere.
     ///
     /// # Errors
     /// [`Error::File`] for a damaged page, and errors of reading.

@@ -116,7 +116,8 @@ impl Target {
             // The second name is that of MySQL 8.0.26 and later.
             dump.ask("SET @rpl_semi_sync_slave = 1, @rpl_semi_sync_replica = 1")?;
         }
-        // MySQL 5.6 sends everybody who asks for SHOW SLAVE HOSTS rows that are too short if a replica has none.
+        // MySQL 5.6 sends everybody who asks for SHOW SLAVE HOSTS rows that are too short if a replica has
+        // none.
         let uuid = format!("72656d6f-7261-4000-8000-{:012x}", from.server_id);
         dump.ask(&format!("SET @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"))?;
         dump.register(from.server_id)?;

@@ -1,8 +1,8 @@
 //! The redo log of MySQL 8.0.30 and later: whether it ends with its last checkpoint.
 //!
-//! Facts: `log0constants.h` of MySQL's source. The log is a row of files, `#innodb_redo/#ib_redoN`, each with the
-//! LSN that it begins with. After a header it has blocks of 512 bytes: number, length with this header, and a
-//! checksum at the end. An LSN counts whole blocks.
+//! Facts: `log0constants.h` of MySQL's source. The log is a row of files, `#innodb_redo/#ib_redoN`, each with
+//! the LSN that it begins with. After a header it has blocks of 512 bytes: number, length with this header,
+//! and a checksum at the end. An LSN counts whole blocks.
 
 use crate::Error;
 use crate::page::{crc, u16_at, u32_at, u64_at};
@@ -71,8 +71,8 @@ impl LogFile {
     }
 }
 
-/// Whether nothing follows the checkpoint. `blocks` are those from that of the checkpoint on, as far as there are
-/// any.
+/// Whether nothing follows the checkpoint. `blocks` are those from that of the checkpoint on, as far as there
+/// are any.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for an encrypted log.

@@ -415,7 +415,8 @@ impl DictPartition {
 }
 
 impl DictColumn {
-    /// Its place in a record, if the table had instant changes. If a key has its beginning, that has a place too.
+    /// Its place in a record, if the table had instant changes. If a key has its beginning, that has a place
+    /// too.
     fn place(&self, is_prefix: bool) -> Option<usize> {
         let place: usize = self.se_private_data.number("physical_pos")?;
         Some(match place & PREFIXED {

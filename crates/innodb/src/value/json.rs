@@ -1,5 +1,5 @@
-//! JSON of MySQL: documents in its binary form, and their text as SELECT shows it. The form is the same in pages
-//! and in the binary log.
+//! JSON of MySQL: documents in its binary form, and their text as SELECT shows it. The form is the same in
+//! pages and in the binary log.
 //!
 //! Facts: `json_binary.h` and `json_dom.cc` of MySQL's source.
 

@@ -118,8 +118,8 @@ fn damage_that_no_checksum_shows_is_an_error() {
     let mut origins = Vec::new();
     IndexPage::parse(pages.page(3).unwrap(), 3).unwrap().chain(&mut origins).unwrap();
     let table = usize::from(origins[0]);
-    // The length of the text, and the stream; the latter elsewhere, and how long its part is. Then where the list of
-    // a value's parts begins, and a part's length.
+    // The length of the text, and the stream; the latter elsewhere, and how long its part is. Then where the
+    // list of a value's parts begins, and a part's length.
     let list = 336;
     for (file, page, at) in [
         (VERSIONS, 3, table + 27),

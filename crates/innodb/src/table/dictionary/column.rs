@@ -10,8 +10,8 @@ const TIME_CHARS: u32 = 10;
 const DATETIME_CHARS: u32 = 19;
 
 impl DictColumn {
-    /// Its type. Of a column that was dropped only what determines its length is known: not the precision of a
-    /// DECIMAL, but the characters of its text.
+    /// Its type. Of a column that was dropped only what determines its length is known: not the precision of
+    /// a DECIMAL, but the characters of its text.
     pub(super) fn kind(&self) -> Result<Type, Error> {
         let int = |bytes| {
             let zerofill = if self.is_zerofill { self.small(self.char_length)? } else { 0 };
