@@ -16,7 +16,9 @@ pub use index_fields::decimal_bytes;
 use std::collections::BTreeMap;
 
 use crate::Error;
-use crate::tree::CLUSTERED_ROOT;
+
+/// The root of the clustered index of a table with its own file, if nothing else is said.
+pub const CLUSTERED_ROOT: u32 = 3;
 
 /// The version of the server that wrote a definition, as in `.frm` files: 101119 for 10.11.19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,9 +6,7 @@ use crate::Error;
 use crate::index_page::{IndexPage, RecordHeader, Status};
 use crate::page::{DATA, NO_PAGE, Pages, corrupt};
 use crate::record::{FieldPosition, Layout, child};
-
-/// The root of the clustered index of a table with its own file.
-pub const CLUSTERED_ROOT: u32 = 3;
+pub use crate::table::CLUSTERED_ROOT;
 
 /// The most levels of a tree, more than any has.
 const LEVELS_MAX: u16 = 50;
