@@ -7,8 +7,9 @@ use innodb::off_page::Reference;
 use innodb::page::{PAGE_BYTES, Page, Pages, Sums};
 use innodb::record::FieldValue;
 use innodb::space::{ExtentState, Extents, Space};
+use innodb::table::CLUSTERED_ROOT;
 use innodb::table::{Table, Version, sql};
-use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
+use innodb::tree::{Scratch, Tree};
 use innodb::{Error, instant, leaf, space, value};
 use proptest::prelude::*;
 
