@@ -1,5 +1,4 @@
 //! What people write and read, at the bounds of each form.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::path::Path;
 
