@@ -27,7 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Compare the settings of servers, series and option files; check an option file before an upgrade
 ///
-/// A and B are each a series that ships with remora (10.11, 11.4, 11.8, mysql-5.6), or a server:
+/// A and B are each a series that ships with remora (10.11, 11.4, 11.8, mysql-5.6, mysql-9.7), or a server:
 /// mysql://user@host:port, unix:///path, sandbox:NAME, or the word 'server' for the one that the options say.
 /// Or they are an option file, a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or
 /// a fresh server (sandbox:SERIES, or sandbox:PATH with the path of a mariadbd or mysqld).
