@@ -62,6 +62,11 @@ pub(crate) fn named_column(message: &str) -> Option<String> {
     let end = rest.rfind(" at row ").unwrap_or(rest.len());
     let name = rest.get(..end)?.trim();
     let name = name.rsplit_once("`.`").map_or(name, |(_, column)| column);
+    // MySQL ends a message about JSON with 'table.column' and a period.
+    let name = match message.starts_with("Invalid JSON ") {
+        true => name.trim_end_matches('.').rsplit_once('.').map_or(name, |(_, column)| column),
+        false => name,
+    };
     Some(name.trim_matches(|quote| matches!(quote, '\'' | '`')).to_owned())
 }
 
@@ -87,6 +92,8 @@ mod tests {
         for message in ["Column 'a b' cannot be null", "NULL supplied to NOT NULL column 'a b' at row 2"] {
             assert_eq!(named_column(message).as_deref(), Some("a b"));
         }
+        let json = "Invalid JSON text: \"Invalid value.\" at position 1 in value for column 'js.j'.";
+        assert_eq!(named_column(json).as_deref(), Some("j"));
         let short = "Row 2 doesn't contain data for all columns";
         assert_eq!((row_number(short), named_column(short)), (Some(2), None));
         assert_eq!(without_row(short), "doesn't contain data for all columns");

@@ -201,7 +201,7 @@ fn a_missing_file_or_database_is_reported_at_once() {
             place
                 .import(&import)
                 .exits(1)
-                .says(&["there is no database `nowhere_at_all`", "CREATE DATABASE"]);
+                .says(&["there is no database `nowhere_at_all`", "--create-database"]);
         }
     });
 }
