@@ -409,7 +409,8 @@ fn an_archiver_and_a_replica_with_one_server_id() {
         &mut copy,
         &[
             &format!(
-                "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'copy', MASTER_CONNECT_RETRY = 1"
+                "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'copy', MASTER_SSL = 0, \
+                 MASTER_CONNECT_RETRY = 1"
             ),
             "START SLAVE",
         ],
