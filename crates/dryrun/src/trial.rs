@@ -79,7 +79,15 @@ fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(u
             .iter()
             .any(|written| plain.contains(written.as_str()))
         };
-        if let Some(at) = tried.iter().rposition(names) {
+        // MySQL names only the value: "Character set 'utf8' rejected as command line option".
+        let has_set = |line: &&OptionLine| {
+            let name = line.name.replace('-', "_").to_ascii_lowercase();
+            let value = line.value.as_deref().unwrap_or_default().to_ascii_lowercase();
+            plain.contains("character set")
+                && name.contains("character_set")
+                && plain.contains(&format!("'{value}'"))
+        };
+        if let Some(at) = tried.iter().rposition(names).or_else(|| tried.iter().rposition(has_set)) {
             let said = said.split_once("[ERROR]").map_or(said, |(_, said)| said);
             return Some((at, said.trim().to_owned()));
         }
