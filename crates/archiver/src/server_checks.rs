@@ -31,10 +31,12 @@ pub(crate) fn tell(session: &mut Session, report: &dyn Progress) -> Result<()> {
             Ok(rows) if rows.is_empty() => return Ok(()),
             Ok(_) => "the server is a replica",
             // That takes a privilege that an archive does not need. Whoever has applied something says so.
-            Err(_) => match session.value("SELECT @@GLOBAL.gtid_slave_pos") {
+            Err(error) if error.code().is_some() => match session.value("SELECT @@GLOBAL.gtid_slave_pos") {
                 Ok(Some(applied)) if !applied.is_empty() => "the server seems to be a replica",
+                Err(error) if error.code().is_none() => return Err(error.into()),
                 _ => return Ok(()),
             },
+            Err(error) => return Err(error.into()),
         };
         report.warn(&format!(
             "{who} and does not log what it gets from its master (log_slave_updates=OFF): that is not archived; archive the log \

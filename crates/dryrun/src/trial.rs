@@ -79,15 +79,7 @@ fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(u
             .iter()
             .any(|written| plain.contains(written.as_str()))
         };
-        // MySQL names only the value: "Character set 'utf8' rejected as command line option".
-        let has_set = |line: &&OptionLine| {
-            let name = line.name.replace('-', "_").to_ascii_lowercase();
-            let value = line.value.as_deref().unwrap_or_default().to_ascii_lowercase();
-            plain.contains("character set")
-                && name.contains("character_set")
-                && plain.contains(&format!("'{value}'"))
-        };
-        if let Some(at) = tried.iter().rposition(names).or_else(|| tried.iter().rposition(has_set)) {
+        if let Some(at) = tried.iter().rposition(names).or_else(|| by_value(tried, &plain)) {
             let said = said.split_once("[ERROR]").map_or(said, |(_, said)| said);
             return Some((at, said.trim().to_owned()));
         }
@@ -96,6 +88,21 @@ fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(u
         checked.findings.iter().find(|finding| finding.verdict == Verdict::Aborts && finding.is_about(line))
     };
     tried.iter().enumerate().find_map(|(at, line)| Some((at, wrong(line)?.why.clone())))
+}
+
+/// The only line whose value an error names, which is all that it says of a character set, a time zone or an
+/// engine that the server does not know. `said` is in small letters, with hyphens.
+fn by_value(tried: &[&OptionLine], said: &str) -> Option<usize> {
+    let names = |line: &OptionLine| {
+        let value = line.value.as_deref().unwrap_or_default().replace('_', "-").to_ascii_lowercase();
+        let is_word = value.len() > 2 && value.bytes().any(|byte| byte.is_ascii_alphabetic());
+        is_word
+            && (said.contains(&format!("'{value}'"))
+                || said.trim_end_matches('.').ends_with(&format!(": {value}")))
+    };
+    let mut found = tried.iter().enumerate().filter(|(_, line)| names(line));
+    let (at, _) = found.next()?;
+    found.next().is_none().then_some(at)
 }
 
 /// Whether only a plugin that is not here can know the line.

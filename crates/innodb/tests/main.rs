@@ -31,3 +31,5 @@ mod transaction;
 mod value;
 #[path = "main/written.rs"]
 mod written;
+#[path = "main/written_damage.rs"]
+mod written_damage;

@@ -78,10 +78,13 @@ fn find(library: &str, places: &[PathBuf], server: Product) -> anyhow::Result<Pa
     }
 }
 
-/// Where the libraries come from, for the program at this path: a checkout can build them, any other program
-/// was installed.
+/// Where packages have the program.
+const PACKAGED: &str = "/usr/bin";
+
+/// Where the libraries come from, for the program at this path: packages of their own have them, or a checkout
+/// builds them.
 fn source(program: &Path, server: Product) -> String {
-    if program.ancestors().any(|folder| folder.join("xtask/Cargo.toml").is_file()) {
+    if !program.starts_with(PACKAGED) {
         return "cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout"
             .to_owned();
     }
@@ -154,7 +157,7 @@ mod tests {
     use super::source;
 
     #[test]
-    fn an_installed_program_names_a_package_and_one_of_a_checkout_names_cargo() {
+    fn a_packaged_program_names_a_package_and_another_one_names_cargo() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/remora");
         assert!(source(&here, Product::MariaDb118).contains("cargo xtask plugin"));
         let said = source(Path::new("/usr/bin/remora"), Product::MariaDb118);

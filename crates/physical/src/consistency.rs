@@ -188,6 +188,14 @@ fn is_row_at_end(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
     Ok(is_at_end.map_err(|source| Error::File { path: path.clone(), source })? && !has_more)
 }
 
+/// Whether a file is an undo tablespace: `undo001`, with MySQL `undo_001` or `NAME.ibu`. `undo_1_trunc.log` is
+/// none.
+fn is_undo(name: &str) -> bool {
+    let number = name.strip_prefix("undo").map(|rest| rest.strip_prefix('_').unwrap_or(rest));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        || name.ends_with(".ibu")
+}
+
 /// The number of transactions that are neither committed nor rolled back.
 fn unfinished(disk: &dyn Disk, data: &Path) -> Result<u64, Error> {
     let mut system = File::open(disk, &data.join("ibdata1"))?;
@@ -195,19 +203,27 @@ fn unfinished(disk: &dyn Disk, data: &Path) -> Result<u64, Error> {
     let mut segments = transaction::rollback_segments(&segments)?;
     let mut found = 0;
     let mut spaces = vec![system];
+    // MySQL has a list in each undo tablespace, and no other one of them.
+    let is_mysql = disk.list(&data.join(REDO_FOLDER)).is_ok();
     for name in disk.list(data).map_err(io(data))? {
-        let is_undo = |name: &str| name.starts_with("undo") || name.ends_with(".ibu");
-        if name.to_str().is_some_and(is_undo)
-            && let Ok(mut file) = File::open(disk, &data.join(&name))
-        {
-            // MySQL has the list in each of them.
-            if let Ok(list) = page(&mut file, ROLLBACK_SEGMENTS_PAGE)
-                && let Ok(own) = transaction::own_rollback_segments(&list)
-            {
-                segments.extend(own.into_iter().map(|number| (file.space().id, number)));
-            }
-            spaces.push(file);
+        if !name.to_str().is_some_and(is_undo) {
+            continue;
         }
+        let mut file = match File::open(disk, &data.join(&name)) {
+            Ok(file) => file,
+            Err(error) if is_mysql => return Err(error),
+            // The list of the system tablespace says which are needed.
+            Err(_) => continue,
+        };
+        if is_mysql {
+            let list = page(&mut file, ROLLBACK_SEGMENTS_PAGE)?;
+            let own = transaction::own_rollback_segments(&list)?;
+            segments.extend(own.into_iter().map(|number| (file.space().id, number)));
+        }
+        spaces.push(file);
+    }
+    if is_mysql && spaces.len() == 1 {
+        return Err(Error::Missing(format!("{}: the undo tablespaces are missing", data.display())));
     }
     for (space, number) in segments {
         let Some(file) = spaces.iter_mut().find(|file| file.space().id == space) else {

@@ -111,15 +111,16 @@ impl Target {
         dump.has_sums = sums.is_some_and(|method| method != b"NONE");
         let about = dump.ask("SELECT CONCAT(@@version, ' ', @@version_comment)")?.unwrap_or_default();
         // It knows all events of MariaDB: none is left out or replaced.
-        dump.ask("SET @mariadb_slave_capability = 4")?;
+        let uuid = format!("72656d6f-7261-4000-8000-{:012x}", from.server_id);
+        // MySQL 5.6 sends everybody who asks for SHOW SLAVE HOSTS rows that are too short if a replica has no
+        // UUID.
+        dump.ask(&format!(
+            "SET @mariadb_slave_capability = 4, @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"
+        ))?;
         if from.acknowledges {
             // The second name is that of MySQL 8.0.26 and later.
             dump.ask("SET @rpl_semi_sync_slave = 1, @rpl_semi_sync_replica = 1")?;
         }
-        // MySQL 5.6 sends everybody who asks for SHOW SLAVE HOSTS rows that are too short if a replica has
-        // none.
-        let uuid = format!("72656d6f-7261-4000-8000-{:012x}", from.server_id);
-        dump.ask(&format!("SET @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"))?;
         dump.register(from.server_id)?;
         let mut command = vec![DUMP];
         command.extend_from_slice(&from.at.to_le_bytes());

@@ -34,7 +34,9 @@ const READ_ONLY_MODE: u16 = 1836;
 
 /// ER_PARSE_ERROR: this server does not know such a statement.
 pub(crate) const PARSE: u16 = 1064;
-/// ER_NOT_SUPPORTED_AUTH_MODE
+/// ER_SPECIFIC_ACCESS_DENIED_ERROR: a statement needs a privilege that is not one on a table.
+pub(crate) const ACCESS_DENIED: u16 = 1227;
+/// ER_NOT_SUPPORTED_AUTH_MODE: the account's way to log in is another one.
 pub(crate) const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
 /// ER_MUST_CHANGE_PASSWORD: the password has expired.
 pub(crate) const MUST_CHANGE_PASSWORD: u16 = 1820;

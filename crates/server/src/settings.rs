@@ -1,7 +1,7 @@
 //! What a session sets for itself. A server's global variables decide how a new session begins, so each one
 //! that a statement of ours depends on is in one of these lists.
 
-use crate::{Error, Flavour, Session};
+use crate::{Error, Flavour, Session, error_code};
 
 /// For every session, first: variables by which any server would refuse or cut an answer, give another one,
 /// or leave a change uncommitted.
@@ -16,7 +16,6 @@ const EVERY: &[&str] = &[
     "sql_buffer_result = 0",
     "sql_quote_show_create = 1",
     "sql_notes = 1",
-    "max_error_count = 64",
     "group_concat_max_len = 1048576",
     "div_precision_increment = 4",
     "big_tables = 0",
@@ -26,6 +25,9 @@ const EVERY: &[&str] = &[
     "unique_checks = 1",
     "innodb_lock_wait_timeout = 50",
 ];
+
+/// The same, where the account may: MySQL 8 and later allow it to administrators only.
+const EVERY_IF_ALLOWED: &str = "max_error_count = 64";
 
 /// The rest for every session of MariaDB.
 const EVERY_MARIADB: &[&str] = &[
@@ -97,7 +99,12 @@ const TOLERATED: [u16; 5] = [1193, 1227, 1238, 1229, 1231];
 impl Session {
     /// Sets what every session relies on, before anything else is asked.
     pub(crate) fn set_first(&mut self) -> Result<(), Error> {
-        match self.execute(&format!("SET NAMES utf8mb4, {}", EVERY.join(", "))) {
+        let every = format!("SET NAMES utf8mb4, {}", EVERY.join(", "));
+        let set = match self.execute(&format!("{every}, {EVERY_IF_ALLOWED}")) {
+            Err(error) if error.code() == Some(error_code::ACCESS_DENIED) => self.execute(&every),
+            set => set,
+        };
+        match set {
             // A server of another time lacks one of them.
             Err(error) if error.code().is_some_and(|code| TOLERATED.contains(&code)) => {
                 self.execute("SET NAMES utf8mb4")?;

@@ -161,6 +161,19 @@ fn exported_and_unsettled_files_of_mysql() {
     server.restart().unwrap();
     execute(&mut crate::extract::session(&server), &["XA ROLLBACK 'x'"]);
     server.stop().unwrap();
+    // Undo tablespaces that can't be read could have anything.
+    let undo = server.data().join("undo_001");
+    let sound = std::fs::read(&undo).unwrap();
+    let mut damaged = sound.clone();
+    damaged[3 * 16_384 + 100] ^= 1;
+    std::fs::write(&undo, damaged).unwrap();
+    run(at, &["extract", &data(&server), "-o", "rows"]).exits(1).says(&["undo_001"]);
+    for name in ["undo_001", "undo_002"] {
+        std::fs::rename(server.data().join(name), at.join(name)).unwrap();
+    }
+    run(at, &["extract", &data(&server), "-o", "rows"]).exits(1).says(&["the undo tablespaces are missing"]);
+    std::fs::rename(at.join("undo_002"), server.data().join("undo_002")).unwrap();
+    std::fs::write(&undo, sound).unwrap();
     run(at, &["extract", &data(&server), "-o", "rows"]).exits(0);
 }
 

@@ -89,7 +89,7 @@ fn every_case_comes_back_equal() {
 #[test]
 fn plain_cases_cross_between_servers() {
     let all = products();
-    for from in &all {
+    for from in &of_today(products()) {
         let mut pair = Pair::new(*from, *from, &[]);
         let cases = ["values", "keys", "texts"].map(|name| {
             run_sql(&pair.from, name, &case(name));
@@ -112,9 +112,9 @@ fn plain_cases_cross_between_servers() {
 /// A table called like its database, and a view on it, which the sample database of employees has.
 #[test]
 fn a_table_called_like_its_database_crosses_between_servers() {
-    let all = products();
+    let (some, all) = (of_today(products()), products());
     for (from, to) in
-        all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to))).filter(|(from, to)| from != to)
+        some.iter().flat_map(|from| all.iter().map(move |to| (*from, *to))).filter(|(from, to)| from != to)
     {
         let pair = Pair::new(from, to, &[]);
         let mut source = pair.source();

@@ -1,0 +1,33 @@
+//! What a check of written pages says of damage.
+
+use crate::written::{FULL, flip, make, numbers};
+
+/// Whoever looks for the damage is told where it is.
+#[test]
+fn damage_is_named_by_its_byte() {
+    let statement =
+        "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a), KEY k (b)) ENGINE=InnoDB";
+    let mut made = make(statement, FULL, &numbers(12, 3000), usize::MAX).unwrap();
+    // Places from the end of the header that all pages have: the number that is counted up, segments, records
+    // that are gone.
+    let (counter, segments, free) = (38 + 18 + 7, 38 + 36 + 9, 38 + 6);
+    for (page, at, what, place) in [
+        (3, counter, "another AUTO_INCREMENT value", 38 + 18),
+        (4, counter, "another AUTO_INCREMENT value", 38 + 18),
+        (3, segments, "a tree has no segment", 38 + 36),
+        (3, free + 1, "room of records that are gone", free),
+        (3, free + 3, "room of records that are gone", free),
+    ] {
+        flip(&mut made.file, page, at, 1);
+        let error = made.verify().unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains(&format!("page {page}, byte {place}")), "{error}");
+        flip(&mut made.file, page, at, 1);
+    }
+    assert_eq!(made.verify(), Ok(()));
+    // A leaf that is the root of an index without rows has the transaction that has changed it last there.
+    let mut made = make(statement, FULL, &numbers(1, 3), usize::MAX).unwrap();
+    flip(&mut made.file, 4, counter, 2);
+    assert_eq!(made.verify(), Ok(()));
+    flip(&mut made.file, 3, counter, 2);
+    assert!(made.verify().is_err());
+}
