@@ -81,8 +81,8 @@ fn find(library: &str, places: &[PathBuf], server: Product) -> anyhow::Result<Pa
 /// Where packages have the program.
 const PACKAGED: &str = "/usr/bin";
 
-/// Where the libraries come from, for the program at this path: packages of their own have them, or a checkout
-/// builds them.
+/// Where the libraries come from, for the program at this path: packages of their own have them, or a
+/// checkout builds them.
 fn source(program: &Path, server: Product) -> String {
     if !program.starts_with(PACKAGED) {
         return "cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout"

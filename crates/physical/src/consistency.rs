@@ -188,8 +188,8 @@ fn is_row_at_end(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
     Ok(is_at_end.map_err(|source| Error::File { path: path.clone(), source })? && !has_more)
 }
 
-/// Whether a file is an undo tablespace: `undo001`, with MySQL `undo_001` or `NAME.ibu`. `undo_1_trunc.log` is
-/// none.
+/// Whether a file is an undo tablespace: `undo001`, with MySQL `undo_001` or `NAME.ibu`. `undo_1_trunc.log`
+/// is none.
 fn is_undo(name: &str) -> bool {
     let number = name.strip_prefix("undo").map(|rest| rest.strip_prefix('_').unwrap_or(rest));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
