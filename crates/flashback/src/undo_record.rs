@@ -33,7 +33,7 @@ pub(crate) enum Record<'a> {
 /// The parts of the script.
 pub struct Records {
     spool: Spool,
-    /// What is taken back in the order of the log, once all of it is there.
+    /// Rows that are inserted in the order of the log, once all of them are there.
     in_order: Option<Spool>,
     /// The beginnings of INSERT statements, and their numbers.
     heads: BTreeMap<String, u32>,
@@ -57,17 +57,14 @@ impl Records {
             Record::Setting(text) => (SETTING, text),
         };
         self.longest = self.longest.max(text.len() as u64);
-        self.open().add(&[&[kind], text.as_bytes()])?;
+        self.spool.add(&[&[kind], text.as_bytes()])?;
         Ok(())
     }
 
-    fn open(&mut self) -> &mut Spool {
-        self.in_order.as_mut().unwrap_or(&mut self.spool)
-    }
-
-    /// What is added from now on is taken back in the same order, the first change first, until
+    /// Rows that are added from now on are inserted in the same order, the first one first, until
     /// [`Records::end_order`]. A log has a row that a foreign key deletes before those that refer to it,
-    /// which come back after it.
+    /// which come back after it. Rows that it changed are changed back behind all of these, the last change
+    /// first: two foreign keys may have changed a row one after the other.
     pub(crate) fn begin_order(&mut self) -> Result<()> {
         if self.in_order.is_none() {
             self.in_order = Some(self.spool.another()?);
@@ -89,7 +86,8 @@ impl Records {
         self.longest = self.longest.max((head.len() + tuple.len() + BYTES_MAX) as u64);
         let next = u32::try_from(self.heads.len())?;
         let number = *self.heads.entry(head).or_insert(next);
-        self.open().add(&[&[INSERT], &number.to_le_bytes(), tuple.as_bytes()])?;
+        let spool = self.in_order.as_mut().unwrap_or(&mut self.spool);
+        spool.add(&[&[INSERT], &number.to_le_bytes(), tuple.as_bytes()])?;
         Ok(())
     }
 

@@ -25,6 +25,9 @@ pub struct BinaryLog {
     /// The last file.
     last: String,
     is_encrypted: bool,
+    /// Whether its last file names the transactions of MySQL that are before it: servers without GTIDs do not
+    /// before 5.7.
+    pub has_gtids: bool,
 }
 
 impl BinaryLog {
@@ -110,8 +113,8 @@ impl Listed {
         self.files.iter().try_for_each(|file| writeln!(index, "./{file}"))?;
         index.finish()?;
         let last = self.files.into_iter().next_back().unwrap_or_default();
-        let is_encrypted = is_encrypted(&data.join(&last));
-        Ok(BinaryLog { name: self.name, last, is_encrypted })
+        let (is_encrypted, has_gtids) = head(&data.join(&last));
+        Ok(BinaryLog { name: self.name, last, is_encrypted, has_gtids })
     }
 }
 
@@ -135,19 +138,21 @@ fn is_relayed(path: &Path) -> bool {
     RealDisk.open(path).and_then(|file| file.read_full_at(0, &mut first)).is_ok() && event::is_relayed(&first)
 }
 
-/// Whether a server has encrypted a log: it says so at the beginning, in clear.
-fn is_encrypted(path: &Path) -> bool {
+/// Whether a server has encrypted a log, and whether it has GTIDs of MySQL: it says so at the beginning, in
+/// clear.
+fn head(path: &Path) -> (bool, bool) {
     let Ok(mut reader) = RealDisk.open(path).map(BufReader::new).map_err(Into::into).and_then(Reader::open)
     else {
-        return false;
+        return (false, false);
     };
     // The server reports what is damaged.
     while let Ok(Some(event)) = reader.next() {
-        if ![Kind::FORMAT_DESCRIPTION, Kind::START_ENCRYPTION].contains(&event.header.kind) {
-            return false;
+        match event.header.kind {
+            Kind::FORMAT_DESCRIPTION | Kind::START_ENCRYPTION => {}
+            kind => return (false, kind == Kind::PREVIOUS_GTIDS),
         }
     }
-    matches!(reader.end(), Some(End::Encrypted { .. }))
+    (matches!(reader.end(), Some(End::Encrypted { .. })), false)
 }
 
 /// The version of the server that wrote the newest log in a data folder.

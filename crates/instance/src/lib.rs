@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use disk::{Disk, Output, RealDisk};
 use physical::redo_copy::{self, is_copy};
 use sandbox::{Installation, Sandbox, ServerChoice, Settings};
-use server::{Overrides, Session, Target};
+use server::{Flavour, Overrides, Session, Target};
 
 use self::binary_log::BinaryLog;
 use self::requirements::{Requirements, leads_inside};
@@ -69,28 +69,45 @@ pub struct Wanted<'a> {
 #[derive(Clone, Debug)]
 pub struct Account {
     name: String,
+    password: String,
     /// Makes it.
     file: PathBuf,
 }
 
 impl Account {
-    /// Prepares it, with a file in a folder.
-    pub fn new(folder: &Path) -> Result<Account> {
+    /// Prepares it for a server of that family, with a file in a folder that only this user may read.
+    pub fn new(folder: &Path, flavour: Flavour) -> Result<Account> {
         let name = format!("remora_{}", std::process::id());
         let file = folder.join("account.sql");
         let mut output = Output::create(&RealDisk, &file)?;
         writeln!(output, "SET sql_log_bin = 0;")?;
         // A plugin of the data may check passwords.
-        writeln!(output, "SET GLOBAL strict_password_validation = OFF;")?;
-        writeln!(output, "CREATE USER {name}@localhost IDENTIFIED VIA mysql_native_password USING '';")?;
+        let password = match flavour {
+            Flavour::MariaDb => {
+                writeln!(output, "SET GLOBAL strict_password_validation = OFF;")?;
+                writeln!(
+                    output,
+                    "CREATE USER {name}@localhost IDENTIFIED VIA mysql_native_password USING '';"
+                )?;
+                String::new()
+            }
+            Flavour::MySql => {
+                let password = password()?;
+                writeln!(output, "CREATE USER {name}@localhost IDENTIFIED BY '{password}';")?;
+                password
+            }
+        };
         writeln!(output, "GRANT ALL ON *.* TO {name}@localhost WITH GRANT OPTION;")?;
         output.finish()?;
-        Ok(Account { name, file })
+        Ok(Account { name, password, file })
     }
 
     /// Connects to a server that has it.
     pub fn connect(&self, server: &Sandbox) -> Result<Session> {
-        Ok(target_as(server, &self.name)?.connect()?)
+        let mut session = target_as(server, &self.name, &self.password)?.connect()?;
+        // With GTIDs, MySQL 5.6 must write a log to apply one, and what is done here is not part of it.
+        session.execute("SET sql_log_bin = 0")?;
+        Ok(session)
     }
 
     /// Removes it: it is not part of the data.
@@ -236,13 +253,22 @@ pub fn connect(server: &Sandbox) -> Result<Session> {
 
 /// How to reach such a server.
 pub fn target(server: &Sandbox) -> Result<Target> {
-    target_as(server, "root")
+    target_as(server, "root", "")
 }
 
-fn target_as(server: &Sandbox, user: &str) -> Result<Target> {
+/// A password that every rule of a server for passwords takes.
+fn password() -> Result<String> {
+    let mut bytes = [0; 24];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("aA1+{digits}"))
+}
+
+fn target_as(server: &Sandbox, user: &str, password: &str) -> Result<Target> {
     let overrides = Overrides {
         socket: Some(server.socket().to_owned()),
         user: Some(user.to_owned()),
+        password: (!password.is_empty()).then(|| password.to_owned()),
         no_defaults: true,
         ..Overrides::default()
     };

@@ -26,7 +26,7 @@ pub const AT_START: [&str; 11] = [
 
 /// Those that it takes at any time. The events of a log have some more settings with them, such as
 /// `sql_mode`.
-pub const AT_ANY_TIME: [&str; 45] = [
+pub const AT_ANY_TIME: [&str; 47] = [
     "analyze_max_length",
     "analyze_sample_percentage",
     "aria_encrypt_tables",
@@ -69,6 +69,8 @@ pub const AT_ANY_TIME: [&str; 45] = [
     "new_mode",
     "old_mode",
     "old_passwords",
+    "partial_revokes",
+    "restrict_fk_on_non_standard_key",
     "standard_compliant_cte",
     "time_zone",
     "use_stat_tables",
@@ -81,7 +83,7 @@ pub const ELSEWHERE: [&str; 6] = ["FEDERATED", "SPIDER", "CONNECT", "S3", "Colum
 const FILE: &str = "ft_stopword_file";
 
 /// What the local time is in winter and in summer, as far as a server takes it from its machine.
-const ZONE: &str = "SET STATEMENT time_zone='SYSTEM' FOR SELECT CONCAT(FROM_UNIXTIME(1767225600), ' ', FROM_UNIXTIME(1782864000))";
+const ZONE: &str = "SELECT CONCAT(FROM_UNIXTIME(1767225600), ' ', FROM_UNIXTIME(1782864000))";
 
 /// What is noted of a server.
 ///
@@ -90,11 +92,18 @@ const ZONE: &str = "SET STATEMENT time_zone='SYSTEM' FOR SELECT CONCAT(FROM_UNIX
 pub fn note(session: &mut Session) -> Result<Value, server::Error> {
     let version = session.value("SELECT VERSION()")?.unwrap_or_default();
     let name = session.value("SELECT @@system_time_zone")?;
-    // MySQL has no such statement.
-    let zone = session.value(ZONE).ok().flatten();
+    let zone = zone(session)?;
     let mut settings = values(session)?;
     settings.retain(|name, _| AT_START.contains(&name.as_str()) || AT_ANY_TIME.contains(&name.as_str()));
     Ok(json!({"version": version, "settings": settings, "zone": {"name": name, "times": zone}}))
+}
+
+/// What [`ZONE`] gives in the time zone that a server takes from its machine.
+fn zone(session: &mut Session) -> Result<Option<String>, server::Error> {
+    session.execute("SET @remora_zone = @@SESSION.time_zone, time_zone = 'SYSTEM'")?;
+    let zone = session.value(ZONE);
+    session.execute("SET time_zone = @remora_zone")?;
+    zone
 }
 
 /// All settings, by their names in lower case.
@@ -150,7 +159,7 @@ pub fn tell_zone(session: &mut Session, noted: &Value, report: &Shared) -> Resul
     let (Some(times), Some("SYSTEM")) = (text("/zone/times"), text("/settings/time_zone")) else {
         return Ok(());
     };
-    let here = session.value(ZONE)?.unwrap_or_default();
+    let here = zone(session)?.unwrap_or_default();
     if here != times {
         let name = text("/zone/name").unwrap_or_default();
         report.warn(&format!(

@@ -3,10 +3,13 @@
 
 mod before_time;
 mod describe;
+mod gtid_set;
 mod linked_tables;
+mod mysql_place;
 mod other_timeline;
 mod recovery;
 mod recovery_target;
+mod relay_log;
 mod replay;
 mod replay_plan;
 mod same_log;
@@ -170,6 +173,11 @@ impl Log {
     /// Whether a generation that says that it is in this timeline is of its history.
     pub fn has(&self, generation: &Generation) -> Result<bool> {
         let Some(own) = repository::position(generation) else { return Ok(false) };
+        if let Some(file) = self.from(&own.0).and_then(<[LogFile]>::first)
+            && let Some(is_at) = mysql_place::is_at(file, own.1, &repository::gtid(generation))?
+        {
+            return Ok(is_at);
+        }
         Ok(LoggedState::read(self, &own, &repository::gtid(generation))?.is_some())
     }
 

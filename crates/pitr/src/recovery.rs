@@ -13,15 +13,20 @@ use instance::binary_log::{self, BinaryLog, Position};
 use progress::{Progress, Shared};
 use repository::{KeyFile, Named};
 use sandbox::Sandbox;
+use server::{Flavour, Session, Version};
 use transactions::{LogFile, Times, XaName, names};
 
 use crate::linked_tables::LinkedTables;
 use crate::other_timeline::LoggedState;
 use crate::recovery_target::{RecoveryTarget, Unreachable};
+use crate::relay_log::{self, Words};
 use crate::replay::{Folders, Replay, ReplayRequest};
 use crate::replay_plan::{self, Found};
 use crate::steps::Steps;
 use crate::{Log, Start, same_log};
+
+/// Since then MySQL shows the name of a distributed transaction in digits.
+const CONVERTS: Version = Version { major: 5, minor: 7, patch: 5 };
 
 /// The newest generation that is not after the goal, or the one that is named, and what is replayed from
 /// there, if the generation says where it is.
@@ -78,6 +83,16 @@ struct Recovered {
     log: String,
     /// What is in XA PREPARE.
     prepared: Vec<XaName>,
+    /// Those of its server.
+    words: Words,
+}
+
+/// A generation whose data are recovered, and what is replayed.
+struct Begun {
+    reached: Reached,
+    /// The name of the data's own log.
+    log: String,
+    words: Words,
 }
 
 /// The server of [`Recovery::steps`].
@@ -205,11 +220,11 @@ impl<'a> Recovery<'a> {
         report: &Shared,
     ) -> Result<(Reached, usize)> {
         let data = folders.data;
-        let (reached, name) = self.begin(data, request.wanted, stop, report)?;
+        let Begun { reached, log: name, words } = self.begin(data, request.wanted, stop, report)?;
         let Reached { start, found } = &reached;
         let files = self.log.from(&start.here.0).unwrap_or_default();
         let files = files.get(..=found.plan.end.map_or(0, |end| end.file)).unwrap_or(files).to_vec();
-        let replay = Replay::new(folders, files, start.here.1, found.servers.clone())?;
+        let replay = Replay::new(folders, files, start.here.1, found.servers.clone(), words)?;
         let apart = LinkedTables::new(data, &replay.work)?;
         let tables = replay.run(&request, &found.plan, stop, report)?;
         apart.back()?;
@@ -229,12 +244,13 @@ impl<'a> Recovery<'a> {
         report: &Shared,
     ) -> Result<Steps> {
         let StepsRequest { wanted, options, last, servers } = request;
-        let (Reached { start, found }, _) = self.begin(folders.data, wanted, stop, report)?;
+        let Begun { reached: Reached { start, found }, words, .. } =
+            self.begin(folders.data, wanted, stop, report)?;
         let files = self.log.from(&start.here.0).unwrap_or_default();
         let first = self.log.files.len() - files.len();
         let files = files.get(..=last.saturating_sub(first)).unwrap_or(files).to_vec();
         let servers = servers.union(&found.servers).copied().collect();
-        let replay = Replay::new(folders, files, start.here.1, servers)?;
+        let replay = Replay::new(folders, files, start.here.1, servers, words)?;
         // Nobody needs the data afterwards, so they stay apart.
         LinkedTables::new(folders.data, &replay.work)?;
         let options: Vec<String> = options.into_iter().chain(wanted.options.iter().cloned()).collect();
@@ -242,16 +258,15 @@ impl<'a> Recovery<'a> {
     }
 
     /// Recovers the data, proves that they are of the archived history, and plans the replay from there.
-    /// Returns that, and the name of their log.
     fn begin(
         &mut self,
         data: &Path,
         wanted: Wanted<'_>,
         stop: &AtomicBool,
         report: &Shared,
-    ) -> Result<(Reached, String)> {
+    ) -> Result<Begun> {
         forget_source(data)?;
-        let Recovered { start, log: name, prepared } = self.recover(data, wanted, stop)?;
+        let Recovered { start, log, prepared, words } = self.recover(data, wanted, stop)?;
         let known = self.known.take().filter(|known| known.start == start);
         let mut found = match known {
             Some(known) => known.found,
@@ -259,7 +274,7 @@ impl<'a> Recovery<'a> {
         };
         found.plan.refuse()?;
         found.plan.add_prepared(prepared);
-        Ok((Reached { start, found }, name))
+        Ok(Begun { reached: Reached { start, found }, log, words })
     }
 
     /// Lets a server recover the data, with their own log, and proves that this is the archived one.
@@ -271,13 +286,16 @@ impl<'a> Recovery<'a> {
                 self.generation
             );
         };
-        let mut server = instance::start(data, Some(&log), wanted)?;
+        let version = binary_log::version(&RealDisk, data);
+        let own =
+            relay_log::recovery_options(version.as_deref(), log.has_gtids).iter().map(ToString::to_string);
+        let options: Vec<String> = own.chain(wanted.options.iter().cloned()).collect();
+        let mut server = instance::start(data, Some(&log), Wanted { options: &options, ..wanted })?;
         instance::settle(&server, stop)?;
         let mut session = instance::connect(&server)?;
-        let version = session.value("SELECT VERSION()")?.unwrap_or_default();
-        ensure!(version.contains("MariaDB"), "this works with MariaDB; the data are of MySQL {version}");
-        let prepared = session.strings("XA RECOVER FORMAT='SQL'")?;
-        let prepared = prepared.iter().filter_map(|row| names::xa_of(row.last()?.as_deref()?)).collect();
+        let words = Words::of(&session.about);
+        words.forget_sources(&mut session)?;
+        let prepared = prepared(&mut session)?;
         let innodb = binary_log::innodb_position(&server.error_log())?;
         // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and
         // in restored data, that may for some time be one of an older log, beyond where the generation is.
@@ -292,8 +310,7 @@ impl<'a> Recovery<'a> {
                 position.0
             );
         }
-        let (file, at) = (session.quote(&position.0), position.1);
-        let gtid = session.value(&format!("SELECT BINLOG_GTID_POS({file}, {at})"))?.unwrap_or_default();
+        let gtid = gtid_at(&mut session, &position)?;
         drop(session);
         let known = self.known.as_ref().map(|known| &known.start).filter(|known| known.own == position);
         let start = match known {
@@ -303,7 +320,7 @@ impl<'a> Recovery<'a> {
         // With other keys than the log's, its bytes may by chance pass for events.
         let start = log.explain(self.proven(&server, start, &gtid))?;
         server.stop()?;
-        Ok(Recovered { start, log: log.name, prepared })
+        Ok(Recovered { start, log: log.name, prepared, words })
     }
 
     /// A place that the bytes of the log show. Servers that began alike have files of one name, in which
@@ -347,6 +364,26 @@ impl<'a> Recovery<'a> {
         );
         Ok(())
     }
+}
+
+/// The transactions in XA PREPARE. MySQL before 5.7.5 does not name them exactly.
+fn prepared(session: &mut Session) -> Result<Vec<XaName>> {
+    if session.about.flavour == Flavour::MariaDb {
+        let rows = session.strings("XA RECOVER FORMAT='SQL'")?;
+        return Ok(rows.iter().filter_map(|row| names::xa_of(row.last()?.as_deref()?)).collect());
+    }
+    let convert = if session.about.version < CONVERTS { "" } else { " CONVERT XID" };
+    let rows = session.strings(&format!("XA RECOVER{convert}"))?;
+    Ok(rows.iter().filter_map(|row| names::xa_of_hex(row)).collect())
+}
+
+/// The last transaction of each domain before a place in the server's log. MySQL does not tell it by place.
+fn gtid_at(session: &mut Session, (file, at): &Position) -> Result<String> {
+    if session.about.flavour == Flavour::MySql {
+        return Ok(String::new());
+    }
+    let file = session.quote(file);
+    Ok(session.value(&format!("SELECT BINLOG_GTID_POS({file}, {at})"))?.unwrap_or_default())
 }
 
 /// Removes what would lead a replica to its source: it says where the generation was, and not where the data

@@ -48,20 +48,21 @@ impl FromStr for RecoveryTarget {
             Err(error) if point_in_time::is_like_time(text) => return Err(error.to_string()),
             Err(_) => {}
         }
-        if let Ok(names) = text.split(',').map(single).collect() {
+        if let Ok(names) = text.split(',').map(|name| single(name.trim())).collect() {
             return Ok(RecoveryTarget::After(names));
         }
         let position = text.rsplit_once(':').and_then(|(file, at)| Some((file, at.parse().ok()?)));
         let (file, at) = position.filter(|(file, _)| !file.is_empty()).ok_or_else(|| {
             format!(
-                "{text} is neither 'end' nor a time such as 2026-11-22T19:05, a GTID such as 0-1-42, or FILE:POSITION"
+                "{text} is neither 'end' nor a time such as 2026-11-22T19:05, a GTID such as 0-1-42 or UUID:42 of MySQL, \
+                 or FILE:POSITION"
             )
         })?;
         Ok(RecoveryTarget::Position(file.to_owned(), at))
     }
 }
 
-/// The GTID of one transaction of MariaDB.
+/// The GTID of one transaction.
 pub fn single(text: &str) -> Result<Range, String> {
     if point_in_time::is_like_time(text) {
         return Err(format!(
@@ -70,8 +71,21 @@ pub fn single(text: &str) -> Result<Range, String> {
     }
     match text.parse()? {
         range @ Range::One(_) => Ok(range),
-        _ => Err(format!("{text} is not the GTID of one transaction of MariaDB, such as 0-1-42")),
+        Range::MySql(source, first, last) if first == last && is_source(&source) => {
+            Ok(Range::MySql(source, first, last))
+        }
+        _ => Err(format!(
+            "{text} is not the GTID of one transaction, such as 0-1-42 of MariaDB or UUID:42 of MySQL"
+        )),
     }
+}
+
+/// Whether a text is a server's UUID, perhaps with a tag, and not the name of a file.
+fn is_source(text: &str) -> bool {
+    let uuid = text.split(':').next().unwrap_or_default();
+    let is_dash = |at| matches!(at, 8 | 13 | 18 | 23);
+    let fits = |(at, byte): (usize, u8)| if is_dash(at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    uuid.len() == 36 && uuid.bytes().enumerate().all(fits)
 }
 
 #[cfg(test)]
@@ -88,6 +102,12 @@ mod tests {
         assert!(
             matches!(parse("bin.000002:1100"), Ok(RecoveryTarget::Position(file, 1100)) if file == "bin.000002")
         );
+        let uuid = "4d60b47b-eb63-11f1-a33d-02fc00000001";
+        for names in [format!("{uuid}:42"), format!("{uuid}:nightly:7,\n{uuid}:42")] {
+            assert!(matches!(parse(&names), Ok(RecoveryTarget::After(_))), "{names}");
+        }
+        assert!(single(&format!("{}:5", uuid.to_uppercase())).is_ok());
+        assert!(single(&format!("{uuid}:1-42")).is_err());
         assert!(single("2026-11-22").is_err());
         for wrong in [
             "2026-02-30",

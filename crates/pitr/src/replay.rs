@@ -1,7 +1,7 @@
 //! A private server applies an archived log to restored data, with its own SQL thread: that is several times
 //! as fast as statements through a client, and the events are applied as they were written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,10 @@ use instance::{Account, Wanted, settings, table_check};
 use progress::{Progress, Shared, count};
 use sandbox::Sandbox;
 use server::catalogue::Wanted as _;
-use server::{Session, TableName};
+use server::{Flavour, Session, TableName};
 use transactions::LogFile;
 
+use crate::relay_log::{Status, Words};
 use crate::replay_plan::ReplayPlan;
 use crate::scheduled_events::States;
 use crate::storage_engine;
@@ -59,6 +60,8 @@ pub struct Replay {
     from: u64,
     /// The numbers of servers in the log.
     servers: BTreeSet<u32>,
+    /// Those of the server.
+    words: Words,
 }
 
 impl Replay {
@@ -68,10 +71,11 @@ impl Replay {
         files: Vec<LogFile>,
         from: u64,
         servers: BTreeSet<u32>,
+        words: Words,
     ) -> Result<Replay> {
         let (data, work) = (folders.data.to_owned(), folders.work.join("log"));
         RealDisk.create_folder(&work)?;
-        Ok(Replay { data, work, files, from, servers })
+        Ok(Replay { data, work, files, from, servers, words })
     }
 
     /// Applies the log to data that no server uses, checks tables, and proves what can be proven.
@@ -96,8 +100,10 @@ impl Replay {
             }
             let events = States::read(&mut session)?;
             self.aim(&mut session)?;
+            must_lack(&mut session, plan)?;
             self.go(&mut session, plan, stop, report)?;
-            events.put_back(&mut session, &plan.events)?;
+            events.put_back(&mut session, &plan.events, report)?;
+            self.words.forget_sources(&mut session)?;
         }
         let mut tables = table_check::tables(&mut session, false)?;
         tables.retain(|table| only.table(&table.schema, &table.table));
@@ -110,35 +116,21 @@ impl Replay {
 
     /// Starts a server that can replay, with an account for its sessions.
     pub fn start(&self, wanted: Wanted<'_>, plan: &ReplayPlan) -> Result<(Sandbox, Account)> {
-        let options = self.options()?.into_iter().chain(storage_engine::option(&plan.engines));
+        let options = self.options(plan)?.into_iter().chain(storage_engine::option(&plan.engines));
         let options: Vec<String> = options.chain(wanted.options.iter().cloned()).collect();
         self.link()?;
-        let account = Account::new(&self.work)?;
+        let account = Account::new(&self.work, self.words.flavour())?;
         let wanted = Wanted { options: &options, account: Some(&account), ..wanted };
         Ok((instance::start(&self.data, None, wanted)?, account))
     }
 
     /// A server skips events with its own number silently. So it gets one that is in none.
-    fn options(&self) -> Result<Vec<String>> {
+    fn options(&self, plan: &ReplayPlan) -> Result<Vec<String>> {
         let own = (1..=u32::MAX).rev().find(|number| !self.servers.contains(number));
-        let work = self.work.to_str().context("the folder's name is not UTF-8")?;
-        Ok(vec![
-            format!("--server-id={}", own.unwrap_or(u32::MAX)),
-            format!("--relay-log={work}/relay"),
-            format!("--relay-log-index={work}/relay.index"),
-            format!("--relay-log-info-file={work}/relay-log.info"),
-            format!("--master-info-file={work}/master.info"),
-            format!("--slave-load-tmpdir={work}"),
-            "--relay-log-purge=0".to_owned(),
-            "--slave-parallel-threads=0".to_owned(),
-            "--slave-ddl-exec-mode=STRICT".to_owned(),
-            // A session may have had it, and the log does not say it.
-            "--system-versioning-alter-history=KEEP".to_owned(),
-            "--max-allowed-packet=1G".to_owned(),
-            "--slave-max-allowed-packet=1G".to_owned(),
-            // A replay that is killed begins again.
-            "--innodb-flush-log-at-trx-commit=0".to_owned(),
-        ])
+        let mut all = vec![format!("--server-id={}", own.unwrap_or(u32::MAX))];
+        // A server reads its relay log relatively to its data.
+        all.extend(self.words.options(&self.work.canonicalize()?, !plan.gtids.is_empty())?);
+        Ok(all)
     }
 
     /// The archived files as relay logs, which a server only reads. What is in segments is put together for
@@ -165,13 +157,7 @@ impl Replay {
             "the private server has the number {own}, which is in the log: it would skip those events"
         );
         let first = self.files.first().map(|file| transactions::names::file(file)).unwrap_or_default();
-        let (first, from) = (session.quote(&first), self.from);
-        session.execute(&format!(
-            "CHANGE MASTER TO MASTER_HOST='none', MASTER_USER='none', RELAY_LOG_FILE='{}', RELAY_LOG_POS={from}, \
-             MASTER_LOG_FILE={first}, MASTER_LOG_POS={from}, MASTER_USE_GTID=no",
-            relay(0)
-        ))?;
-        Ok(())
+        self.words.aim(session, &relay(0), &(first, self.from))
     }
 
     /// Applies the log to the end of a plan, which begins where the replay does.
@@ -186,8 +172,7 @@ impl Replay {
         storage_engine::tell_missing(session, &plan.engines, report)?;
         report.phase("replaying", Some(plan.bytes));
         let (file, at) = (relay(end.file), end.at);
-        session
-            .execute(&format!("START SLAVE SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}"))?;
+        self.words.start(session, &file, at)?;
         let status = self.wait((session, plan), stop, report)?;
         self.prove((session, plan), &status, (&file, at))
     }
@@ -198,28 +183,26 @@ impl Replay {
         (session, plan): (&mut Session, &ReplayPlan),
         stop: &AtomicBool,
         report: &Shared,
-    ) -> Result<BTreeMap<String, String>> {
+    ) -> Result<Status> {
         let mut lens = Vec::new();
         for file in &self.files {
             lens.push(file.bytes()?);
         }
         let (mut reported, mut idle) = (0, 0);
         loop {
-            let status: BTreeMap<String, String> =
-                session.named_row("SHOW SLAVE STATUS")?.into_iter().collect();
-            let text = |name: &str| status.get(name).map_or("", String::as_str);
-            let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
-            let before: u64 = lens.iter().take(number.unwrap_or(1).saturating_sub(1)).sum();
-            let at = before + text("Relay_Log_Pos").parse::<u64>().unwrap_or(0);
+            let status = self.words.status(session)?;
+            let before: u64 = lens.iter().take(status.file().unwrap_or(1).saturating_sub(1)).sum();
+            let at = before + status.at();
             let done = at.saturating_sub(self.from).min(plan.bytes);
             report.done(0, done.saturating_sub(reported));
             reported = reported.max(done);
-            if text("Slave_SQL_Running") != "Yes" {
+            if status.text("Slave_SQL_Running") != "Yes" {
                 return Ok(status);
             }
-            idle = if text("Slave_SQL_Running_State").contains("read all relay log") { idle + 1 } else { 0 };
+            let state = status.text("Slave_SQL_Running_State");
+            idle = if state.contains("read all relay log") { idle + 1 } else { 0 };
             if idle > IDLE_MAX {
-                session.execute("STOP SLAVE SQL_THREAD")?;
+                self.words.stop(session)?;
             }
             if !progress::pause(LOOK_AGAIN, stop) {
                 return Err(block::Error::Stopped.into());
@@ -231,14 +214,13 @@ impl Replay {
     fn prove(
         &self,
         (session, plan): (&mut Session, &ReplayPlan),
-        status: &BTreeMap<String, String>,
+        status: &Status,
         (file, at): (&str, u64),
     ) -> Result<()> {
-        let text = |name: &str| status.get(name).map_or("", String::as_str);
+        let text = |name: &str| status.text(name);
         let here = format!("{}:{}", text("Relay_Log_File"), text("Relay_Log_Pos"));
         if text("Last_SQL_Errno") != "0" {
-            let number = text("Relay_Log_File").rsplit('.').next().and_then(|it| it.parse::<usize>().ok());
-            let path = number.and_then(|number| self.files.get(number.checked_sub(1)?));
+            let path = status.file().and_then(|number| self.files.get(number.checked_sub(1)?));
             let path = path.map(|path| path.display().to_string()).unwrap_or_default();
             let (at, error) = (text("Relay_Log_Pos"), text("Last_SQL_Error"));
             bail!("the server can't apply the event at {path}:{at}: {error}");
@@ -249,6 +231,9 @@ impl Replay {
             is_behind || here == format!("{file}:{at}"),
             "the replay ended at {here} and not at {file}:{at}"
         );
+        if self.words.flavour() == Flavour::MySql {
+            return must_have(session, plan);
+        }
         let groups =
             ["Slave_DDL_Groups", "Slave_Non_Transactional_Groups", "Slave_Transactional_Groups"].map(text);
         let applied: u64 = groups.iter().filter_map(|number| number.parse::<u64>().ok()).sum();
@@ -263,6 +248,30 @@ impl Replay {
         ensure!(lost.is_none(), "the replay should have ended with {lost:?}, and it ended with {state}");
         Ok(())
     }
+}
+
+/// No transaction with a GTID is in the data yet: MySQL would pass over it.
+fn must_lack(session: &mut Session, plan: &ReplayPlan) -> Result<()> {
+    if plan.gtids.is_empty() {
+        return Ok(());
+    }
+    let all = session.quote(&plan.gtids.to_string());
+    let query = format!("SELECT GTID_SUBTRACT({all}, GTID_SUBTRACT({all}, @@GLOBAL.gtid_executed))");
+    let had = session.value(&query)?.unwrap_or_default();
+    ensure!(had.is_empty(), "the data have {had} already, which the log has behind their place in it");
+    Ok(())
+}
+
+/// A MySQL server has applied all transactions that have a GTID. It does not count those without one.
+fn must_have(session: &mut Session, plan: &ReplayPlan) -> Result<()> {
+    if plan.gtids.is_empty() {
+        return Ok(());
+    }
+    let all = session.quote(&plan.gtids.to_string());
+    let lost = session.value(&format!("SELECT GTID_SUBTRACT({all}, @@GLOBAL.gtid_executed)"))?;
+    let lost = lost.unwrap_or_default();
+    ensure!(lost.is_empty(), "the server has not applied {lost}");
+    Ok(())
 }
 
 /// Copies a file that is archived in segments.

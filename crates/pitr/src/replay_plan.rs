@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{error, fmt};
 
 use anyhow::{Result, bail};
+use binlog::event::mysql_gtid::Tsid;
 use binlog::group::GroupId;
 use failure::{Completeness, usage};
 use innodb::table::sql::Token;
@@ -16,10 +17,20 @@ use transactions::{
 
 use crate::before_time::Before;
 use crate::describe::{describe, everything, name};
+use crate::gtid_set::GtidSet;
 use crate::other_timeline::LoggedState;
 use crate::recovery_target::{RecoveryTarget, Unreachable};
 use crate::scheduled_events::{self, Change};
 use crate::{Log, storage_engine};
+
+/// What numbers transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GtidOrigin {
+    /// A domain of MariaDB.
+    Domain(u32),
+    /// A server of MySQL, perhaps with a tag.
+    Source(Tsid),
+}
 
 /// What is replayed to bring a generation to the goal.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +41,10 @@ pub struct ReplayPlan {
     pub transactions: u64,
     /// The bytes of their events.
     pub bytes: u64,
-    /// The last transaction of each domain.
-    pub last: BTreeMap<u32, String>,
+    /// The last transaction of each domain of MariaDB, or of each source of MySQL.
+    pub last: BTreeMap<GtidOrigin, String>,
+    /// Those of MySQL that have a GTID.
+    pub gtids: GtidSet,
     /// When the last one ended, in seconds since 1970.
     pub time: Option<i64>,
     /// How many have statements instead of rows.
@@ -60,8 +73,16 @@ impl ReplayPlan {
         self.end = Some(whole.end);
         self.time = Some(whole.time);
         self.by_statement += u64::from(!whole.statements.is_empty());
-        if let GroupId::MariaDb(number) = whole.name {
-            self.last.insert(number.domain, number.to_string());
+        let origin = match whole.name {
+            GroupId::MariaDb(number) => Some(GtidOrigin::Domain(number.domain)),
+            GroupId::MySql(source, number) => {
+                self.gtids.add(source, number);
+                Some(GtidOrigin::Source(source))
+            }
+            GroupId::None => None,
+        };
+        if let (Some(origin), Some(name)) = (origin, names::gtid(whole.name)) {
+            self.last.insert(origin, name);
         }
         match &whole.xa {
             Xa::No => {}
@@ -168,6 +189,8 @@ struct Scan<'a> {
     servers: BTreeSet<u32>,
     /// The named transactions that have not come yet.
     unseen: Vec<&'a Range>,
+    /// The last transaction before the place of the generation, in its file.
+    newest_before: Option<GroupId>,
     /// Where those stand that have come.
     seen: BTreeMap<String, String>,
     /// How many transactions have the text that is looked for.
@@ -207,6 +230,7 @@ pub(crate) fn scan(
         judged: Judged::default(),
         servers: BTreeSet::new(),
         unseen,
+        newest_before: None,
         seen: BTreeMap::new(),
         matches: 0,
     };
@@ -248,14 +272,15 @@ fn unseen<'a>(names: &'a [Range], log: &Log, position: &Position) -> Result<Vec<
     let is_here =
         || has.newest().is_some_and(|newest| names.iter().any(|name| name.has(GroupId::MariaDb(newest))));
     if unseen.is_empty() && !is_here() {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        return Err(Unreachable(format!(
-            "the generation has {} already, and later ones",
-            names.join(" and ")
-        ))
-        .into());
+        return Err(has_already(names).into());
     }
     Ok(unseen)
+}
+
+/// The generation is behind the goal.
+fn has_already(names: &[Range]) -> Unreachable {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    Unreachable(format!("the generation has {} already, and later ones", names.join(" and ")))
 }
 
 /// Refuses a position behind the end of a file: whoever names one may mean another file.
@@ -411,6 +436,17 @@ impl Scan<'_> {
         )))
     }
 
+    /// Refuses a generation that has all that is named, and later ones.
+    fn must_be_behind(&mut self) -> Result<(), Unreachable> {
+        let (RecoveryTarget::After(names), Some(newest)) = (self.goal, self.newest_before.take()) else {
+            return Ok(());
+        };
+        if self.unseen.is_empty() && !names.iter().any(|name| name.has(newest)) {
+            return Err(has_already(names));
+        }
+        Ok(())
+    }
+
     /// Counts a transaction.
     fn count(&mut self, whole: &Transaction) {
         self.unseen.retain(|name| !name.has(whole.name));
@@ -425,8 +461,12 @@ impl Take for Scan<'_> {
         if whole.end <= self.start {
             let file = self.file(whole).to_owned();
             self.before.iter_mut().for_each(|before| before.take(whole, &file));
+            // MySQL's log does not show at once what is before its files.
+            self.unseen.retain(|name| !name.has(whole.name));
+            self.newest_before = Some(whole.name);
             return Ok(());
         }
+        self.must_be_behind()?;
         if whole.start < self.start {
             let at = self.start.at;
             bail!("the generation ends at {at} in the log, which is within a transaction of the archive");

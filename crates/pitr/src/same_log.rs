@@ -14,7 +14,7 @@ use server::binlog_dump::{DumpRequest, Packet};
 /// Where the first event of a file is.
 const FIRST: u32 = 4;
 /// What every file begins with.
-const HEAD: [Kind; 2] = [Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST];
+const HEAD: [Kind; 3] = [Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST, Kind::PREVIOUS_GTIDS];
 /// How long the server may take for the next event.
 const PATIENCE: Duration = Duration::from_secs(60);
 

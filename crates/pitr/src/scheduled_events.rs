@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use innodb::table::sql::{Kind, Token};
-use server::Session;
+use progress::{Progress, Shared};
+use server::{Flavour, Session, Version};
 use transactions::effective_statement::{acting, word};
+
+/// Since then MySQL has events in its data dictionary, which only its own statements change.
+const IN_DICTIONARY: Version = Version { major: 8, minor: 0, patch: 0 };
 
 /// An event: its database, and its name in lower case, because upper and lower case are the same there.
 type Key = (String, String);
@@ -142,10 +146,12 @@ impl States {
     /// Those that a server has.
     pub(crate) fn read(session: &mut Session) -> Result<States> {
         let mut all = BTreeMap::new();
-        for row in session.strings("SELECT db, name, status, originator FROM mysql.event")? {
+        let query = "SELECT event_schema, event_name, status, originator FROM information_schema.events";
+        for row in session.strings(query)? {
             let [Some(schema), Some(name), Some(status), Some(originator)] = &*row else { continue };
-            let state =
-                State { status: status.clone(), originator: originator.parse().unwrap_or(0), time: None };
+            // MySQL has another word for it since 8.2.
+            let status = status.replace("REPLICA_SIDE", "SLAVESIDE");
+            let state = State { status, originator: originator.parse().unwrap_or(0), time: None };
             all.insert((schema.clone(), name.to_lowercase()), state);
         }
         Ok(States(all))
@@ -169,12 +175,20 @@ impl States {
 
     /// Gives the events of a server that has replayed the statements the state that they had in the original.
     /// `self` are the states before.
-    pub(crate) fn put_back(mut self, session: &mut Session, changes: &[Change]) -> Result<()> {
+    pub(crate) fn put_back(
+        mut self,
+        session: &mut Session,
+        changes: &[Change],
+        report: &Shared,
+    ) -> Result<()> {
         if changes.is_empty() {
             return Ok(());
         }
         self.follow(changes);
         let now = States::read(session)?;
+        if session.about.flavour == Flavour::MySql && session.about.version >= IN_DICTIONARY {
+            return self.alter(&now, session, report);
+        }
         session.execute("SET time_zone = '+00:00'")?;
         for ((schema, name), State { status, originator, time }) in &self.0 {
             let key = (schema.clone(), name.clone());
@@ -196,6 +210,61 @@ impl States {
         }
         Ok(())
     }
+
+    /// The same where the table of events can't be written. What ALTER EVENT takes from its session is as it
+    /// was when the event was made. It notes our own server as the one that did it, which only informs.
+    fn alter(&self, now: &States, session: &mut Session, report: &Shared) -> Result<()> {
+        for ((schema, name), State { status, time, .. }) in &self.0 {
+            let key = (schema.clone(), name.clone());
+            if now.0.get(&key).is_none_or(|now| now.status == *status) {
+                continue;
+            }
+            let (quoted, own) = (session.quote(schema), session.quote(name));
+            let query = format!(
+                "SELECT definer, sql_mode, character_set_client, collation_connection, \
+                 UNIX_TIMESTAMP(COALESCE(execute_at, ends)), NOW() > COALESCE(execute_at, ends) \
+                 FROM information_schema.events WHERE event_schema = {quoted} AND event_name = {own}"
+            );
+            let rows = session.strings(&query)?;
+            let Some([Some(definer), Some(mode), Some(client), Some(collation), end, is_over]) =
+                rows.first().map(Vec::as_slice)
+            else {
+                continue;
+            };
+            let (user, host) = definer.rsplit_once('@').unwrap_or((definer, "%"));
+            let event = format!("{}.{}", backquoted(schema), backquoted(name));
+            let was_over = || {
+                let end = end.as_ref().and_then(|end| end.split('.').next()?.parse::<i64>().ok());
+                end.zip(*time).is_some_and(|(end, time)| end < time)
+            };
+            let word = match status.as_str() {
+                "ENABLED" if was_over() => "DISABLE",
+                "ENABLED" if is_over.as_deref() == Some("1") => {
+                    report.warn(&format!(
+                        "the event {event} was to run, and its time is over by now: it is disabled. ALTER EVENT with another time \
+                         enables it"
+                    ));
+                    "DISABLE"
+                }
+                "ENABLED" => "ENABLE",
+                "DISABLED" => "DISABLE",
+                _ => "DISABLE ON SLAVE",
+            };
+            let (user, host) = (session.quote(user), session.quote(host));
+            let (mode, client, collation) =
+                (session.quote(mode), session.quote(client), session.quote(collation));
+            session.execute(&format!(
+                "SET sql_mode = {mode}, character_set_client = {client}, collation_connection = {collation}"
+            ))?;
+            session.execute(&format!("ALTER DEFINER = {user}@{host} EVENT {event} {word}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A name in SQL, whatever the sql_mode.
+fn backquoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
 }
 
 #[cfg(test)]

@@ -4,13 +4,18 @@ use anyhow::Result;
 use failure::usage;
 
 /// Options of a server with which a replay is not what the log says, and those that it must have from us.
-const SKIPPING: [&str; 21] = [
+const SKIPPING: [&str; 27] = [
+    "enforce-gtid-consistency",
     "event-scheduler",
     "gtid-ignore-duplicates",
+    "gtid-mode",
     "init-file",
+    "init-replica",
     "init-slave",
     "innodb-force-recovery",
     "innodb-read-only",
+    "replica-exec-mode",
+    "replica-skip-errors",
     "replicate-do-db",
     "replicate-do-table",
     "replicate-events-marked-for-skip",
@@ -25,6 +30,7 @@ const SKIPPING: [&str; 21] = [
     "slave-exec-mode",
     "slave-run-triggers-for-rbr",
     "slave-skip-errors",
+    "sql-replica-skip-counter",
     "sql-slave-skip-counter",
 ];
 
@@ -75,6 +81,8 @@ mod tests {
             "--skip-grant-tables",
             "--event-scheduler=ON",
             "--innodb-force-recovery=3",
+            "--gtid_mode=OFF",
+            "--replica-skip-errors=all",
         ] {
             assert!(is_refused(option), "{option}");
         }

@@ -177,6 +177,8 @@ mod until_edges;
 mod until_generation;
 #[path = "main/until_history.rs"]
 mod until_history;
+#[path = "main/until_mysql.rs"]
+mod until_mysql;
 #[path = "main/until_settings.rs"]
 mod until_settings;
 #[path = "main/until_xa.rs"]

@@ -59,9 +59,32 @@ pub fn xa_of(text: &str) -> Option<XaName> {
     Some((format, parts.next()?, parts.next().unwrap_or_default()))
 }
 
+/// The distributed transaction of a row of MySQL's `XA RECOVER CONVERT XID`: the format, the lengths of both
+/// parts, and their bytes in hexadecimal digits behind `0x`.
+pub fn xa_of_hex(row: &[Option<String>]) -> Option<XaName> {
+    let [Some(format), Some(global), Some(_), Some(data)] = row else { return None };
+    let pairs = data.strip_prefix("0x")?.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes = pairs.map(byte).collect::<Option<Vec<u8>>>()?;
+    let (global, branch) = bytes.split_at_checked(global.parse().ok()?)?;
+    Some((format.parse().ok()?, global.to_vec(), branch.to_vec()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{xa, xa_of};
+    use super::{xa, xa_of, xa_of_hex};
+
+    #[test]
+    fn the_name_that_mysql_shows_in_digits_is_read() {
+        let row = |row: [&str; 4]| xa_of_hex(&row.map(|cell| Some(cell.to_owned())));
+        assert_eq!(row(["7", "2", "1", "0x6100ff"]), Some((7, b"a\0".to_vec(), b"\xff".to_vec())));
+        assert_eq!(row(["1", "1", "0", "0x61"]), Some((1, b"a".to_vec(), Vec::new())));
+        for wrong in
+            [["1", "3", "0", "0x61"], ["1", "1", "0", "61"], ["1", "1", "0", "0x6"], ["x", "1", "0", "0x61"]]
+        {
+            assert_eq!(row(wrong), None, "{wrong:?}");
+        }
+    }
 
     #[test]
     fn the_name_of_a_distributed_transaction_is_read_back() {

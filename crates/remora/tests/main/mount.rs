@@ -35,14 +35,20 @@ pub(crate) fn is_possible() -> bool {
 
 /// One more generation of a folder, as `repo/data`.
 pub(crate) fn generation(folder: &Path, top: &Path) {
-    let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.join("repo/data"))));
+    generation_as("data", r#"{"tree":true}"#, folder, top);
+}
+
+/// One more generation of a folder, with another name and note.
+pub(crate) fn generation_as(name: &str, note: &str, folder: &Path, top: &Path) {
+    let place = folder.join("repo").join(name);
+    let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), place)));
     let (nodes, _) = tree::list(&RealDisk, top).unwrap();
     let newest = repository.list().unwrap().generations.last().map(|generation| generation.number);
     let before = newest.map(|newest| tree::layout_of(&repository, Some(newest)).unwrap());
     let layout = Layout::new(nodes, before.as_ref());
     let reader = TreeSource::of(Arc::new(RealDisk), &layout, top);
-    let note = r#"{"tree":true}"#.to_owned();
-    let request = block::backup::Request { note, ..block::backup::Request::new("data") };
+    let note = note.to_owned();
+    let request = block::backup::Request { note, ..block::backup::Request::new(name) };
     let world = RunContext { stop: &NEVER, progress: &Silent };
     block::backup(&repository, &mut Scan::new(Box::new(reader)), &request, world).unwrap();
 }

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use sandbox::{Product, Sandbox, Settings};
+use sandbox::{Family, Product, Sandbox, Settings};
+use serde_json::json;
 use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{execute, folder, run, session};
-use crate::support::{Ended, Running, mariadbs, of_today, on_products, places, remora, start};
+use crate::mount::generation_as;
+use crate::support::{
+    Ended, Running, connect, mariadbs, of_today, on_products, places, remora, start, until,
+};
 
 /// A server with a log, a repository with its generations and the archive.
 pub(crate) struct Scene {
@@ -47,6 +51,35 @@ pub(crate) fn sums(session: &mut Session) -> BTreeMap<String, String> {
     sums
 }
 
+/// The last transaction of a set of GTIDs of one MySQL server.
+pub(crate) fn last_gtid(set: &str) -> String {
+    let (source, numbers) = set.rsplit_once(':').unwrap_or_default();
+    format!("{source}:{}", numbers.rsplit('-').next().unwrap_or_default())
+}
+
+/// A generation of a running server's data, as `repo/db`, as a snapshot under the server's lock has them: of
+/// one point in time, which it notes, and not shut down.
+pub(crate) fn back_up_frozen(server: &Sandbox, folder: &Path) {
+    let signal = |signal| {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    };
+    let mut session = connect(server.socket());
+    session.execute("FLUSH TABLES WITH READ LOCK").unwrap();
+    let note = json!({
+        "tree": true,
+        "position": session.position().unwrap(),
+        "server": instance::settings::note(&mut session).unwrap(),
+    });
+    signal(rustix::process::Signal::STOP);
+    until("it is stopped", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
+        stat.rsplit(')').next().unwrap().trim().starts_with('T')
+    });
+    generation_as("db", &note.to_string(), folder, server.data());
+    signal(rustix::process::Signal::CONT);
+}
+
 impl Scene {
     pub(crate) fn new(product: Product, options: &[&str]) -> Scene {
         let own = ["--log-bin=binlog", "--server-id=7", "--binlog-format=MIXED", "--local-infile=1"];
@@ -78,6 +111,9 @@ impl Scene {
     }
 
     pub(crate) fn backup(&self) {
+        if self.product.family() == Family::MySql {
+            return back_up_frozen(&self.server, self.folder.path());
+        }
         self.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]);
     }
 
@@ -103,9 +139,12 @@ impl Scene {
     }
 
     pub(crate) fn moment(&mut self) -> Moment {
-        let status = self.session.strings("SHOW MASTER STATUS").unwrap().remove(0);
-        let gtid = self.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap();
+        let status = self.session.binary_log_status().unwrap().remove(0);
         let position = format!("{}:{}", status[0].as_ref().unwrap(), status[1].as_ref().unwrap());
+        let gtid = match self.product.family() {
+            Family::MariaDb => self.session.value("SELECT @@gtid_binlog_pos").unwrap().unwrap(),
+            Family::MySql => last_gtid(status[4].as_deref().unwrap_or_default()),
+        };
         Moment { gtid, position, sums: sums(&mut self.session) }
     }
 
@@ -142,14 +181,19 @@ impl Scene {
             })
         });
         assert_eq!(left, None, "a log would be a false history");
-        let installation = sandbox::find(&places(), self.product).unwrap();
-        let options = vec!["--skip-grant-tables".to_owned()];
-        let settings = Settings { data: Some(back.clone()), options, ..Settings::default() };
-        let server = Sandbox::start(&installation, &places(), &settings).unwrap();
+        let server = self.served("back");
         let found = sums(&mut session(&server));
         drop(server);
         fs::remove_dir_all(back).unwrap();
         found
+    }
+
+    /// A server on restored data, without accounts.
+    pub(crate) fn served(&self, folder: &str) -> Sandbox {
+        let installation = sandbox::find(&places(), self.product).unwrap();
+        let options = vec!["--skip-grant-tables".to_owned()];
+        let data = Some(self.folder.path().join(folder));
+        Sandbox::start(&installation, &places(), &Settings { data, options, ..Settings::default() }).unwrap()
     }
 }
 

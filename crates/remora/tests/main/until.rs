@@ -14,15 +14,14 @@ use crate::support::{Running, remora, start, until};
 use crate::verify_boot::volume;
 
 /// Statements of every kind that a log can hold, in steps.
-fn zoo(file: &str) -> Vec<Vec<String>> {
-    let load = format!("LOAD DATA LOCAL INFILE '{file}' INTO TABLE app.m (id, text)");
+pub(crate) fn zoo(load: &str) -> Vec<Vec<String>> {
     let steps: [&[&str]; 15] = [
         &["INSERT INTO app.t VALUES (3, 'three')"],
         &[
             "CREATE TABLE app.m (id INT PRIMARY KEY, text VARCHAR(50)) ENGINE=MyISAM",
             "INSERT INTO app.m VALUES (1, 'x')",
         ],
-        &[&load],
+        &[load],
         &[
             "SET binlog_format = ROW",
             "BEGIN",
@@ -92,7 +91,8 @@ fn every_transaction_can_be_a_recovery_target() {
         fs::write(&file, "5\tfive\n6\tsix\n").unwrap();
         scene.backup();
         let mut moments = vec![scene.moment()];
-        for step in zoo(file.to_str().unwrap()) {
+        let load = format!("LOAD DATA LOCAL INFILE '{}' INTO TABLE app.m (id, text)", file.display());
+        for step in zoo(&load) {
             for sql in &step {
                 if sql.starts_with("LOAD") {
                     let mut client = std::process::Command::new(sandbox::client().unwrap());

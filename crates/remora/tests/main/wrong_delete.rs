@@ -8,12 +8,13 @@ use std::process::Stdio;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sandbox::{Product, Sandbox, Settings};
-use server::Session;
+use sandbox::{Family, Product, Sandbox, Settings};
+use server::{Flavour, Session};
 
 use crate::extract::run;
+use crate::recovery_scene::{back_up_frozen, last_gtid};
 use crate::reverse_children::run_script;
-use crate::support::{Running, connect, places, remora, start, tell, until};
+use crate::support::{Running, connect, newest, on_products, places, remora, start, tell, until};
 
 /// Rounds on one server, with one repository.
 const ROUNDS: u64 = 5;
@@ -87,7 +88,7 @@ fn write(session: &mut Session, chance: &mut Chance, id: u64) -> Result<(), serv
                 "INSERT INTO app.c (p, f, d, t) VALUES ({id}, {id} / 3, {id} / 7, 'gr\u{fc}n'), ({id}, 0.1, NULL, NULL)"
             ))?;
             run(&format!(
-                "INSERT INTO app.g SELECT id, seq, RANDOM_BYTES(20) FROM app.c, app.seq_1_to_3 WHERE p = {id}"
+                "INSERT INTO app.g SELECT id, seq, RANDOM_BYTES(20) FROM app.c, (SELECT 1 AS seq UNION SELECT 2 UNION SELECT 3) s WHERE p = {id}"
             ))?;
             run(&format!("INSERT INTO app.n (p, c) SELECT p, id FROM app.c WHERE p = {id}"))?;
             run(&format!("INSERT INTO app.tree (p) VALUES ({id})"))?;
@@ -111,6 +112,15 @@ impl Story<'_> {
         run(self.folder, &[arguments, &["--no-defaults", "-u", "root", "-S", socket]].concat()).exits(0);
     }
 
+    fn back_up(&self) {
+        match self.server.product().family() {
+            Family::MariaDb => {
+                self.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]);
+            }
+            Family::MySql => back_up_frozen(&self.server, self.folder),
+        }
+    }
+
     fn archiver(&self) -> Running {
         let mut command = remora(self.folder);
         command.args(["binlog", "repo/db", "--sync", "100ms", "--no-defaults", "-u", "root", "-S"]);
@@ -121,7 +131,7 @@ impl Story<'_> {
     }
 
     fn back(&self, data: &str) -> Sandbox {
-        let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
+        let installation = sandbox::find(&places(), self.server.product()).unwrap();
         let options = vec!["--skip-grant-tables".to_owned()];
         let data = Some(self.folder.join(data));
         Sandbox::start(&installation, &places(), &Settings { data, options, ..Settings::default() }).unwrap()
@@ -165,7 +175,7 @@ impl Story<'_> {
                 });
             };
             wait(20 + early);
-            this.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]);
+            this.back_up();
             wait(late);
             let wrong = {
                 let _alone = gate.write().unwrap();
@@ -173,7 +183,7 @@ impl Story<'_> {
             };
             wait(more);
             if backs_up_late {
-                this.with_server(&["backup", "mysql:", "--way", "copy", "--name", "db", "--to", "repo"]);
+                this.back_up();
             }
             if kills_archiver {
                 archiver.kill();
@@ -216,23 +226,40 @@ impl Wrong {
         let parents = if parents.is_empty() { "-1".to_owned() } else { parents.join(", ") };
         let rows = below(session, &parents);
         session.execute(&format!("DELETE FROM app.p WHERE id % {pick} = 0 OR id = 0")).unwrap();
-        let gtid = session.value("SELECT @@last_gtid").unwrap().unwrap();
+        let gtid = match session.about.flavour {
+            Flavour::MariaDb => session.value("SELECT @@last_gtid").unwrap().unwrap(),
+            Flavour::MySql => last_gtid(&session.position().unwrap().unwrap().gtid),
+        };
         Wrong { gtid, sums, parents, rows }
     }
 }
 
 #[test]
 fn a_wrong_delete_is_undone_after_any_kill() {
+    stories(Product::MariaDb1011);
+}
+
+#[test]
+fn a_wrong_delete_is_undone_after_any_kill_on_mysql() {
+    on_products(&newest("a_wrong_delete_is_undone_after_any_kill_on_mysql"), stories);
+}
+
+fn stories(product: Product) {
     let rounds: u64 = std::env::var("REMORA_STORIES").map_or(2, |text| text.parse().unwrap());
     let first: u64 = std::env::var("REMORA_STORIES_FROM").map_or(1, |text| text.parse().unwrap());
     for number in 0..rounds.div_ceil(ROUNDS) {
         let folder = crate::extract::folder();
         let server = start(
-            Product::MariaDb1011,
+            product,
             &["--log-bin=binlog", "--server-id=7", "--binlog-format=ROW", "--binlog-row-metadata=FULL"],
         );
         let mut session = crate::extract::session(&server);
         crate::extract::execute(&mut session, &TABLES);
+        if product.family() == Family::MySql {
+            // Else the definitions may be in the redo log alone when the first copy is made.
+            let flush = "FLUSH TABLES app.p, app.c, app.g, app.n, app.tree, app.other FOR EXPORT";
+            crate::extract::execute(&mut session, &[flush, "UNLOCK TABLES"]);
+        }
         let mut story = Story {
             folder: folder.path(),
             server,
@@ -250,9 +277,12 @@ fn is_undone(story: &mut Story<'_>) {
     let wrong = story.happens();
     let folder = story.folder;
     let gtid = wrong.gtid.as_str();
-    let reverse = ["reverse", "repo/db", "--gtid", gtid, "--children", "--to", "undo.sql"];
-    if story.chance.below(3) == 0 {
-        let pipes = remora(folder).args(reverse).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    // MySQL 9.6 and later log what foreign keys changed along.
+    let is_mysql = story.server.product().family() == Family::MySql;
+    let children: &[&str] = if is_mysql { &[] } else { &["--children"] };
+    let reverse = [&["reverse", "repo/db", "--gtid", gtid, "--to", "undo.sql"], children].concat();
+    if !is_mysql && story.chance.below(3) == 0 {
+        let pipes = remora(folder).args(&reverse).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let running = Running::new(pipes.unwrap());
         until("it has a copy", || {
             let mut names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());

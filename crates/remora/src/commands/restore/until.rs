@@ -327,8 +327,8 @@ fn tell_prepared(replay: &ReplayPlan, report: &Report) {
     let shown = replay.prepared.iter().map(|(xa, gtid)| format!("{} ({gtid})", names::xa(xa)));
     let shown: Vec<String> = shown.collect();
     report.warn(&format!(
-        "in XA PREPARE at that point in time, neither committed nor rolled back, and holding locks: {}. A server with these data shows them \
-         with XA RECOVER FORMAT='SQL'; XA COMMIT or XA ROLLBACK with its name ends each",
+        "in XA PREPARE at that point in time, neither committed nor rolled back, and holding locks: {}. A server with these data lists them \
+         with XA RECOVER; XA COMMIT or XA ROLLBACK with the name that is shown here ends each",
         shown.join("; ")
     ));
 }

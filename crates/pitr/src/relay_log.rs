@@ -1,0 +1,166 @@
+//! How a server is told to apply logs as its relay log, in the words of its family.
+//!
+//! MySQL (5.6 to 9.7, tried) takes archived logs as MariaDB does, with these differences. The positions are in
+//! tables of the data. It replaces the last relay log if that has no transaction. Transactions with a GTID need
+//! a `gtid_mode`, and it passes over those whose GTID it has already.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use instance::binary_log::Position;
+use server::{About, Flavour, Session, Version};
+
+/// Since then it is called replica, and not slave.
+const REPLICA: Version = Version { major: 8, minor: 0, patch: 23 };
+/// Since then a server takes transactions with and without GTIDs, and needs no log of its own for that.
+const PERMISSIVE: Version = Version { major: 5, minor: 7, patch: 6 };
+/// Since then positions are in tables, and the options for their files are gone.
+const TABLES: Version = Version { major: 8, minor: 0, patch: 0 };
+/// The log that a server must write itself to take GTIDs; not part of the data.
+const OWN_LOG: &str = "own-log";
+
+/// Options with which a server of MySQL takes and sends transactions with the GTIDs that they have, or none.
+fn gtid_options(version: Version, has_gtids: bool) -> &'static [&'static str] {
+    match has_gtids {
+        // The log may have what a server with consistent GTIDs refuses.
+        _ if version >= PERMISSIVE => &["--gtid-mode=OFF_PERMISSIVE", "--enforce-gtid-consistency=OFF"],
+        true => &["--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-slave-updates"],
+        false => &[],
+    }
+}
+
+/// Those of a server that recovers data with their own log, by the version that wrote it.
+pub(crate) fn recovery_options(version: Option<&str>, has_gtids: bool) -> &'static [&'static str] {
+    match version {
+        Some(version) if !version.contains("MariaDB") => gtid_options(Version::parse(version), has_gtids),
+        _ => &[],
+    }
+}
+
+/// A server's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    flavour: Flavour,
+    version: Version,
+}
+
+/// How far a server has applied its relay log.
+#[derive(Debug, Default)]
+pub(crate) struct Status(BTreeMap<String, String>);
+
+impl Status {
+    /// A column, by MySQL's older name and MariaDB's.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        let newer = || self.0.get(&name.replace("Slave_", "Replica_"));
+        self.0.get(name).or_else(newer).map_or("", String::as_str)
+    }
+
+    /// The number of the relay log, from 1 on.
+    pub(crate) fn file(&self) -> Option<usize> {
+        self.text("Relay_Log_File").rsplit('.').next()?.parse().ok()
+    }
+
+    /// The offset in it.
+    pub(crate) fn at(&self) -> u64 {
+        self.text("Relay_Log_Pos").parse().unwrap_or(0)
+    }
+}
+
+impl Words {
+    pub(crate) fn of(about: &About) -> Words {
+        Words { flavour: about.flavour, version: about.version }
+    }
+
+    pub(crate) fn flavour(self) -> Flavour {
+        self.flavour
+    }
+
+    fn is_mysql(self) -> bool {
+        self.flavour == Flavour::MySql
+    }
+
+    fn says_replica(self) -> bool {
+        self.is_mysql() && self.version >= REPLICA
+    }
+
+    /// The options of a server that applies what is in the folder `work`. `has_gtids`: its transactions have
+    /// those of MySQL.
+    pub(crate) fn options(self, work: &Path, has_gtids: bool) -> Result<Vec<String>> {
+        let work = work.to_str().context("the folder's name is not UTF-8")?;
+        let mut all = vec![
+            format!("--relay-log={work}/relay"),
+            format!("--relay-log-index={work}/relay.index"),
+            "--relay-log-purge=0".to_owned(),
+            "--max-allowed-packet=1G".to_owned(),
+            // A replay that is killed begins again.
+            "--innodb-flush-log-at-trx-commit=0".to_owned(),
+        ];
+        let role = if self.says_replica() { "replica" } else { "slave" };
+        all.push(format!("--{role}-load-tmpdir={work}"));
+        all.push(format!("--{role}-max-allowed-packet=1G"));
+        if !self.is_mysql() || self.version < TABLES {
+            all.push(format!("--relay-log-info-file={work}/relay-log.info"));
+            all.push(format!("--master-info-file={work}/master.info"));
+        }
+        if !self.is_mysql() {
+            all.push("--slave-parallel-threads=0".to_owned());
+            all.push("--slave-ddl-exec-mode=STRICT".to_owned());
+            // A session may have had it, and the log does not say it.
+            all.push("--system-versioning-alter-history=KEEP".to_owned());
+            return Ok(all);
+        }
+        all.push(format!("--{role}-parallel-workers=0"));
+        all.extend(gtid_options(self.version, has_gtids).iter().map(ToString::to_string));
+        if self.version < PERMISSIVE && has_gtids {
+            all.push(format!("--log-bin={work}/{OWN_LOG}"));
+            // It takes rows as rows and statements as statements.
+            all.push("--binlog-format=MIXED".to_owned());
+        }
+        Ok(all)
+    }
+
+    /// Forgets which servers the data were a replica of.
+    pub(crate) fn forget_sources(self, session: &mut Session) -> Result<()> {
+        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
+        if self.is_mysql() {
+            session.execute(&format!("RESET {role} ALL"))?;
+        }
+        Ok(())
+    }
+
+    /// Says that the relay log begins in `file`, which is that place in the archived log.
+    pub(crate) fn aim(self, session: &mut Session, file: &str, (name, at): &Position) -> Result<()> {
+        let (of, word) =
+            if self.says_replica() { ("REPLICATION SOURCE", "SOURCE") } else { ("MASTER", "MASTER") };
+        let gtid =
+            if self.is_mysql() { format!("{word}_AUTO_POSITION=0") } else { format!("{word}_USE_GTID=no") };
+        let name = session.quote(name);
+        session.execute(&format!(
+            "CHANGE {of} TO {word}_HOST='none', {word}_USER='none', RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}, \
+             {word}_LOG_FILE={name}, {word}_LOG_POS={at}, {gtid}"
+        ))?;
+        Ok(())
+    }
+
+    /// Starts to apply up to a place in the relay log.
+    pub(crate) fn start(self, session: &mut Session, file: &str, at: u64) -> Result<()> {
+        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
+        session
+            .execute(&format!("START {role} SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}"))?;
+        Ok(())
+    }
+
+    /// Ends that.
+    pub(crate) fn stop(self, session: &mut Session) -> Result<()> {
+        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
+        session.execute(&format!("STOP {role} SQL_THREAD"))?;
+        Ok(())
+    }
+
+    /// How far it is.
+    pub(crate) fn status(self, session: &mut Session) -> Result<Status> {
+        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
+        Ok(Status(session.named_row(&format!("SHOW {role} STATUS"))?.into_iter().collect()))
+    }
+}
