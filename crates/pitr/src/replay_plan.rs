@@ -244,6 +244,8 @@ pub(crate) fn scan(
         Err(error) if error.is::<Enough>() => {}
         Err(error) => return Err(error),
     }
+    // Nothing may be behind the generation.
+    scan.must_be_behind()?;
     if let Some(mut before) = scan.before.take() {
         let earlier = log.files.len() - files.len();
         before.look_back(log.files.get(..earlier).unwrap_or_default(), report)?;

@@ -90,7 +90,10 @@ fn events_and_prepared_transactions_of_mysql_are_as_they_were() {
     on_products(&found, |product| {
         let mut scene = Scene::new(product, &[]);
         let every = "ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00'";
-        scene.does(&[&format!("CREATE EVENT app.before {every} DO SET @a = 1")]);
+        scene.does(&[
+            &format!("CREATE EVENT app.before {every} DO SET @a = 1"),
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'nowhere', SOURCE_USER = 'x' FOR CHANNEL 'one'",
+        ]);
         scene.backup();
         scene.does(&[
             "CREATE USER 'an@odd'@localhost",
@@ -127,7 +130,10 @@ fn events_and_prepared_transactions_of_mysql_are_as_they_were() {
         let prepared = session.strings("XA RECOVER CONVERT XID").unwrap();
         assert_eq!(prepared.len(), 1, "{prepared:?}");
         session.execute("XA ROLLBACK 'it', X'00ff', 7").unwrap();
+        // It was a replica, and nothing leads to its source any more.
         assert_eq!(session.strings("SHOW REPLICA STATUS").unwrap().len(), 0);
+        let left = fs::read_dir(back.data()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.filter(|name| name.to_string_lossy().contains("relay")).count(), 0);
         let own = session.value("SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'remora%'").unwrap();
         assert_eq!(own.as_deref(), Some("0"));
     });
@@ -146,17 +152,26 @@ fn a_generation_of_mysql_is_chosen_by_gtid() {
         };
         let (third, fourth) = (insert(&mut scene, 3), insert(&mut scene, 4));
         scene.backup();
+        scene.session.execute("SET sql_log_bin = 0").unwrap();
+        scene.session.execute("INSERT INTO app.t VALUES (99, 'not logged')").unwrap();
+        scene.session.execute("SET sql_log_bin = 1").unwrap();
         let fifth = insert(&mut scene, 5);
+        // Nothing is behind this one.
+        scene.backup();
         scene.archive();
         let plan = |more: &[&str]| scene.run(&[&["restore", "repo/db", "--plan"], more].concat());
         let from = |ended: Ended, generation: u32| ended.exits(0).says(&[&format!("db@{generation} at ")]);
         from(plan(&["--until", &third]), 1);
         from(plan(&["--until", &fourth]), 2).says(&["0 transactions", &format!("next would be {fifth}")]);
-        from(plan(&["--until", &fifth]), 2).says(&["1 transaction"]);
+        from(plan(&["--until", &fifth]), 3).says(&["0 transactions"]);
+        scene.run(&["restore", "repo/db@3", "--plan", "--until", &fourth]).exits(1);
         from(plan(&["--before", &fourth]), 1);
         let named = scene.run(&["restore", "repo/db@2", "--plan", "--until", &third]);
         named.exits(1).says(&[&format!("has {third} already, and later ones")]);
         plan(&["--until", &fifth.replacen(':', ":1-", 1)]).exits(2);
+        // The log has all that was changed, and the row that it lacks is found.
+        scene.run(&["verify", "repo/db@2", "--replay"]).exits(0).says(&["all equal"]);
+        scene.run(&["verify", "repo/db@3", "--replay"]).exits(4).says(&["1 difference", "sql_log_bin=0"]);
         // One table of a moment.
         let line = ["restore", "repo/db", "--until", &third, "--tables", "app.t", "--to", "dump"];
         scene.run(&line).exits(0).says(&["3 rows"]);
