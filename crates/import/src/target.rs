@@ -1,7 +1,7 @@
 //! The table that rows go into.
 
 use server::definition::{quoted, without_counter};
-use server::{Flavour, Grants, Scope, Session, TableName, quote_name};
+use server::{Flavour, Grants, Scope, Session, TableName, Version, quote_name};
 
 use crate::Error;
 
@@ -37,6 +37,9 @@ pub(crate) struct Table {
     pub auto_increment: Option<u64>,
 }
 
+/// Since then a column of MySQL may have a spatial reference system.
+const WITH_SRID: Version = Version { major: 8, minor: 0, patch: 3 };
+
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
@@ -52,6 +55,8 @@ pub(crate) struct Column {
     pub generated: bool,
     /// Whether it is left out of `SELECT *`, and of any import that does not name it.
     pub invisible: bool,
+    /// The spatial reference system that all its values have, if MySQL knows one: `SRID 4326`.
+    pub srid: Option<u32>,
 }
 
 /// A foreign key.
@@ -99,6 +104,9 @@ impl Column {
             nullable: !(compact.contains("not null") || compact.contains("primary key")),
             generated: false,
             invisible: false,
+            srid: compact.split_once("srid ").and_then(|(_, rest)| {
+                rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|number| number.parse().ok())
+            }),
         }
     }
 
@@ -133,8 +141,13 @@ impl Column {
             "bit" => Some(format!("CAST({variable} AS UNSIGNED)")),
             "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
             | "multipolygon" | "geometrycollection" | "geomcollection" => {
-                Some(format!("ST_GeomFromText({variable})"))
+                let srid = self.srid.map(|srid| format!(", {srid}")).unwrap_or_default();
+                Some(format!("ST_GeomFromText({variable}{srid})"))
             }
+            // MariaDB reads the first comment alone, MySQL the second one.
+            "vector" => Some(format!(
+                "/*M!110701 VEC_FromText({variable}) */ /*!90000 STRING_TO_VECTOR({variable}) */"
+            )),
             _ => None,
         }
     }
@@ -231,9 +244,21 @@ fn columns(session: &mut Session, place: &str) -> Result<Vec<Column>, Error> {
                 extra.replace("DEFAULT_GENERATED", "").contains(word)
             }),
             invisible: extra.contains("INVISIBLE"),
+            srid: None,
         }
     });
-    Ok(columns.collect())
+    let mut columns: Vec<Column> = columns.collect();
+    if session.about.flavour == Flavour::MySql && session.about.version >= WITH_SRID {
+        let rows = session.strings(&format!(
+            "SELECT column_name, srs_id FROM information_schema.st_geometry_columns WHERE {place} AND srs_id IS NOT NULL"
+        ))?;
+        for row in rows {
+            let [Some(name), Some(srid)] = row.as_slice() else { continue };
+            let column = columns.iter_mut().find(|column| column.name == *name);
+            column.into_iter().for_each(|column| column.srid = srid.parse().ok());
+        }
+    }
+    Ok(columns)
 }
 
 pub(crate) fn triggers(session: &mut Session, name: &TableName) -> Result<Vec<String>, Error> {

@@ -58,6 +58,10 @@ pub(crate) struct ServerArgs {
     #[arg(long)]
     no_defaults: bool,
 
+    /// Also read this login path of ~/.mylogin.cnf, which mysql_config_editor writes
+    #[arg(long, value_name = "NAME")]
+    login_path: Option<String>,
+
     /// TLS: disabled, preferred, required, verify-ca or verify-identity [default: preferred]
     #[arg(long, value_name = "MODE")]
     ssl_mode: Option<SslMode>,
@@ -141,6 +145,7 @@ impl ServerArgs {
             defaults_extra_file: this.defaults_extra_file,
             defaults_group_suffix: this.defaults_group_suffix,
             no_defaults: this.no_defaults,
+            login_path: this.login_path,
             ssl_mode: this.ssl_mode,
             ssl_ca: this.ssl_ca,
             ssl_cert: this.ssl_cert,
@@ -192,6 +197,7 @@ fn environment() -> Environment {
         mysql_tcp_port: text("MYSQL_TCP_PORT"),
         mysql_unix_port: path("MYSQL_UNIX_PORT"),
         mysql_home: path("MYSQL_HOME"),
+        mysql_test_login_file: path("MYSQL_TEST_LOGIN_FILE"),
         mariadb_home: path("MARIADB_HOME"),
         mysql_group_suffix: text("MYSQL_GROUP_SUFFIX"),
         mariadb_group_suffix: text("MARIADB_GROUP_SUFFIX"),

@@ -33,6 +33,7 @@ pub mod error_code;
 mod grant;
 mod hold;
 mod load;
+mod login_path;
 mod name;
 mod options;
 mod password;

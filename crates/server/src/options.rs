@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, login_path};
 
 /// How deep `!include` and `!includedir` may nest; deeper ones are skipped.
 const INCLUDE_DEPTH_MAX: u32 = 10;
@@ -85,6 +85,18 @@ pub fn read_option_files(
     read(files, Some(wanted))
 }
 
+/// Reads the login file of MySQL's clients, as [`read_option_files`] does option files.
+///
+/// # Errors
+/// Those of [`read_option_files`], and if it is not one.
+pub(crate) fn read_login_file(path: &Path, groups: &[String]) -> Result<Vec<OptionLine>, Error> {
+    let mut reader = Reader { wanted: Some(groups.to_vec()), home: None, found: Vec::new() };
+    if let Some(content) = login_path::read(path)? {
+        reader.content(path, &content, INCLUDE_DEPTH_MAX)?;
+    }
+    reader.found.into_iter().map(RawOption::decode).collect()
+}
+
 /// Reads `files` and returns the options of every group, otherwise like [`read_option_files`].
 ///
 /// # Errors
@@ -151,7 +163,7 @@ impl OptionLocation<'_> {
     }
 }
 
-fn whole_file(file: &Path, why: String) -> Error {
+pub(crate) fn whole_file(file: &Path, why: String) -> Error {
     Error::OptionFile { file: file.to_owned(), line: 0, why }
 }
 
@@ -167,11 +179,16 @@ impl Reader<'_> {
             return Ok(true);
         }
         let Ok(content) = fs::read(path) else { return Ok(false) };
+        self.content(path, &content, depth)?;
+        Ok(true)
+    }
+
+    fn content(&mut self, path: &Path, content: &[u8], depth: u32) -> Result<(), Error> {
         let mut group: Option<Vec<u8>> = None;
-        for (line, text) in (1..).zip(lines(&content)) {
+        for (line, text) in (1..).zip(lines(content)) {
             self.line(&OptionLocation { file: path, line, depth }, text, &mut group)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     fn line(

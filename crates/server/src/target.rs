@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::options::{OptionFile, OptionFiles, OptionLine, read_option_files};
+use crate::options::{OptionFile, OptionFiles, OptionLine, read_login_file, read_option_files};
 use crate::tls::{SslMode, Tls, TlsOptions};
 use crate::url::{self, Url};
 use crate::{Error, Password};
 
 /// The groups read from option files; a later file overrides an earlier one, a later group does not.
-const GROUPS: [&str; 4] = ["client", "client-server", "client-mariadb", OWN_GROUP];
+const GROUPS: [&str; 6] = ["client", "client-server", "client-mariadb", "mysql", "mariadb-client", OWN_GROUP];
 
 /// In this group an unknown option is an error, because it can only be meant for this program.
 const OWN_GROUP: &str = "remora";
@@ -50,8 +50,10 @@ pub struct Overrides {
     pub defaults_extra_file: Option<PathBuf>,
     /// Suffix of further groups to read: `_backup` adds `[client_backup]`.
     pub defaults_group_suffix: Option<String>,
-    /// Read no option file at all.
+    /// Read no option file at all, and the login file only for [`Overrides::login_path`].
     pub no_defaults: bool,
+    /// A further group of the login file that `mysql_config_editor` writes.
+    pub login_path: Option<String>,
     /// How TLS is used.
     pub ssl_mode: Option<SslMode>,
     /// CA certificates to trust.
@@ -78,6 +80,7 @@ impl fmt::Debug for Overrides {
             .field("defaults_extra_file", &self.defaults_extra_file)
             .field("defaults_group_suffix", &self.defaults_group_suffix)
             .field("no_defaults", &self.no_defaults)
+            .field("login_path", &self.login_path)
             .field("ssl_mode", &self.ssl_mode)
             .field("ssl_ca", &self.ssl_ca)
             .field("ssl_cert", &self.ssl_cert)
@@ -104,6 +107,8 @@ pub struct Environment {
     pub mysql_unix_port: Option<PathBuf>,
     /// `MYSQL_HOME`, a folder with a `my.cnf`.
     pub mysql_home: Option<PathBuf>,
+    /// `MYSQL_TEST_LOGIN_FILE`, read instead of `~/.mylogin.cnf`.
+    pub mysql_test_login_file: Option<PathBuf>,
     /// `MARIADB_HOME`; overrides `MYSQL_HOME`.
     pub mariadb_home: Option<PathBuf>,
     /// `MYSQL_GROUP_SUFFIX`.
@@ -122,6 +127,7 @@ impl fmt::Debug for Environment {
             .field("mysql_tcp_port", &self.mysql_tcp_port)
             .field("mysql_unix_port", &self.mysql_unix_port)
             .field("mysql_home", &self.mysql_home)
+            .field("mysql_test_login_file", &self.mysql_test_login_file)
             .field("mariadb_home", &self.mariadb_home)
             .field("mysql_group_suffix", &self.mysql_group_suffix)
             .field("mariadb_group_suffix", &self.mariadb_group_suffix)
@@ -172,14 +178,15 @@ impl Target {
     /// [`Error::OptionFile`], [`Error::BadUrl`] or [`Error::BadOption`] when a source is invalid in itself.
     pub fn resolve(overrides: &Overrides, env: &Environment) -> Result<Target, Error> {
         let mut options = ConnectionOptions::from_environment(env)?;
+        let suffix = overrides.defaults_group_suffix.as_deref();
+        let suffix = suffix.or(env.mariadb_group_suffix.as_deref()).or(env.mysql_group_suffix.as_deref());
+        let mut lines = Vec::new();
         if !overrides.no_defaults {
-            let groups = GROUPS.map(str::to_owned);
-            let suffix = overrides.defaults_group_suffix.as_deref();
-            let suffix = suffix.or(env.mariadb_group_suffix.as_deref()).or(env.mysql_group_suffix.as_deref());
-            let lines = read_option_files(&option_files(overrides, env), &groups, suffix)?;
-            for line in &lines {
-                options.option(line, suffix)?;
-            }
+            lines = read_option_files(&option_files(overrides, env), &GROUPS.map(str::to_owned), suffix)?;
+        }
+        lines.extend(login_lines(overrides, env, suffix)?);
+        for line in &lines {
+            options.option(line, suffix)?;
         }
         if let Some(text) = &overrides.url {
             options.url(url::parse(text)?)?;
@@ -187,6 +194,35 @@ impl Target {
         options.overrides(overrides)?;
         options.resolve()
     }
+}
+
+/// The options of the login file, which MySQL's clients read behind all option files.
+fn login_lines(
+    overrides: &Overrides,
+    env: &Environment,
+    suffix: Option<&str>,
+) -> Result<Vec<OptionLine>, Error> {
+    let usual = || env.home.as_ref().map(|home| home.join(".mylogin.cnf"));
+    let Some(file) = env.mysql_test_login_file.clone().or_else(usual) else { return Ok(Vec::new()) };
+    let groups = if overrides.no_defaults { &[][..] } else { &GROUPS };
+    let mut groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    groups.extend(overrides.login_path.clone());
+    let with_suffix: Vec<String> =
+        suffix.iter().flat_map(|suffix| groups.iter().map(move |group| format!("{group}{suffix}"))).collect();
+    groups.extend(with_suffix);
+    if groups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lines = read_login_file(&file, &groups)?;
+    let has = |name: &String| lines.iter().any(|line| line.group.eq_ignore_ascii_case(name));
+    if let Some(name) = overrides.login_path.as_ref().filter(|name| !has(name)) {
+        let why = format!(
+            "{} has no login path {name}: 'mysql_config_editor print --all' shows those that it has",
+            file.display()
+        );
+        return Err(Error::BadOption { option: "login-path".into(), why });
+    }
+    Ok(lines)
 }
 
 /// The files that the MariaDB client would read. A file that is named twice counts at its last place.

@@ -270,3 +270,33 @@ fn a_file_named_twice_counts_at_its_last_place() {
         ["/etc/my.cnf", "/etc/mysql/my.cnf", "/m/my.cnf", "/home/u/.my.cnf"]
     );
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test's own throw-away file")]
+fn the_login_file_of_mysql_wins_over_option_files() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let option_file = File::new("[client]\nuser=option\nhost=option.example\npassword=1");
+    let login_file = option_file.dir.path().join(".mylogin.cnf");
+    let lines =
+        ["[client]\n", "user = \"login\"\n", "[other]\n", "user = \"named\"\n", "password = \"it's\"\n"];
+    fs::write(&login_file, crate::login_path::tests::file(&lines)).unwrap();
+    let mode = |mode| fs::set_permissions(&login_file, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o600);
+    let env = Environment { home: Some(option_file.dir.path().to_owned()), ..Environment::default() };
+    let shown = |given: &Overrides| Target::resolve(given, &env).unwrap().to_string();
+    assert_eq!(shown(&option_file.given()), "login@option.example:3306");
+    let named = Overrides { login_path: text("other"), ..option_file.given() };
+    assert_eq!(shown(&named), "named@option.example:3306");
+    // The command line wins over it.
+    assert_eq!(shown(&Overrides { user: text("given"), ..named.clone() }), "given@option.example:3306");
+    let alone = Overrides { login_path: text("other"), ..bare() };
+    assert!(shown(&alone).starts_with("named@localhost"), "{}", shown(&alone));
+    assert!(!shown(&bare()).contains("login"), "{}", shown(&bare()));
+    let nobody = Overrides { login_path: text("nobody"), ..bare() };
+    let why = Target::resolve(&nobody, &env).unwrap_err().to_string();
+    assert!(why.contains("has no login path nobody"), "{why}");
+    // Others may read it.
+    mode(0o644);
+    assert_eq!(shown(&option_file.given()), "option@option.example:3306");
+}
