@@ -16,6 +16,25 @@ const FIELD_BYTES: usize = 2 * 4;
 /// The most columns, and the most fields.
 const COUNT_MAX: u32 = 1100;
 
+/// The index with the definition of a table, in files of MySQL from 8.0 on: the length of its name, its name.
+const SDI: &[u8] = b"\0\0\0\x0eCLUST_IND_SDI\0";
+/// The number of that index.
+const SDI_INDEX: u64 = u64::MAX;
+
+/// The tablespace that a file of a newer version was written for, which [`Export::parse`] does not read. Such a
+/// file has the index with the table's definition. `None` if it has none, or does not say it clearly.
+#[must_use]
+pub fn sdi_space_id(bytes: &[u8]) -> Option<u32> {
+    if bytes.len() < 4 || u32_at(bytes, 0) <= VERSION {
+        return None;
+    }
+    let mut found =
+        (INDEX_BYTES..bytes.len()).filter(|at| bytes.get(*at..).is_some_and(|rest| rest.starts_with(SDI)));
+    let at = found.next().filter(|_| found.next().is_none())?;
+    let index = bytes.get(at - INDEX_BYTES..at)?;
+    (u64_at(index, 0) == SDI_INDEX).then(|| u32_at(index, 8))
+}
+
 /// The contents of such a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use disk::Disk;
-use innodb::export::Export;
+use innodb::export::{Export, sdi_space_id};
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::redo::blocks::{self, LogFile};
 use innodb::redo::{Log, START_OFFSET};
@@ -88,14 +88,19 @@ fn stale(disk: &dyn Disk, path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     let read = disk.open(&cfg).and_then(|mut file| file.read_to_end(&mut bytes));
     let own = File::open(disk, path).ok()?.space().id;
+    // A newer version than ours has the tablespace, too.
+    let newer = sdi_space_id(&bytes);
     match read.map(|_| Export::parse(bytes)) {
         Ok(Ok(export)) if export.space_id == Some(own) => None,
-        Ok(Ok(_)) => Some(format!(
+        Ok(Err(innodb::Error::Unsupported(_))) if newer == Some(own) => None,
+        Ok(Err(innodb::Error::Unsupported(_))) if newer.is_none() => {
+            Some(format!("{} does not say which tablespace it belongs to", cfg.display()))
+        }
+        Ok(Ok(_) | Err(innodb::Error::Unsupported(_))) => Some(format!(
             "{} belongs to another tablespace, as IMPORT TABLESPACE leaves it, and does not show that all of {} was written",
             cfg.display(),
             path.display()
         )),
-        Ok(Err(innodb::Error::Unsupported(_))) => None,
         Ok(Err(error)) => Some(format!("{}: {error}", cfg.display())),
         Err(error) => Some(format!("{}: {error}", cfg.display())),
     }

@@ -149,6 +149,15 @@ fn exported_and_unsettled_files_of_mysql() {
     }
     session.execute("UNLOCK TABLES").unwrap();
     assert_eq!(run(at, &["extract", "shop", "-o", "-"]).exits(0).out, "1\tx\n2\t\\N\n");
+    // As IMPORT TABLESPACE leaves it beside a table with another number.
+    let cfg = std::fs::read(at.join("shop/x.cfg")).unwrap();
+    execute(&mut session, &["CREATE TABLE y LIKE x", "FLUSH TABLES y FOR EXPORT"]);
+    std::fs::copy(server.data().join("app/y.cfg"), at.join("shop/x.cfg")).unwrap();
+    session.execute("UNLOCK TABLES").unwrap();
+    run(at, &["extract", "shop", "-o", "-"]).exits(1).says(&["x.cfg belongs to another tablespace"]);
+    std::fs::write(at.join("shop/x.cfg"), &cfg[..60]).unwrap();
+    run(at, &["extract", "shop", "-o", "-"]).exits(1).says(&["x.cfg does not say which tablespace"]);
+    std::fs::write(at.join("shop/x.cfg"), cfg).unwrap();
     std::fs::rename(at.join("shop/x.ibd"), at.join("shop/copy.ibd")).unwrap();
     run(at, &["extract", "shop/copy.ibd", "-o", "-"]).exits(1).says(&["there is no copy.cfg"]);
     assert_eq!(run(at, &["extract", "shop/copy.ibd", "--force", "-o", "-"]).exits(0).out, "1\tx\n2\t\\N\n");
