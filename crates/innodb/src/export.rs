@@ -21,8 +21,8 @@ const SDI: &[u8] = b"\0\0\0\x0eCLUST_IND_SDI\0";
 /// The number of that index.
 const SDI_INDEX: u64 = u64::MAX;
 
-/// The tablespace that a file of a newer version was written for, which [`Export::parse`] does not read. Such a
-/// file has the index with the table's definition. `None` if it has none, or does not say it clearly.
+/// The tablespace that a file of a newer version was written for, which [`Export::parse`] does not read. Such
+/// a file has the index with the table's definition. `None` if it has none, or does not say it clearly.
 #[must_use]
 pub fn sdi_space_id(bytes: &[u8]) -> Option<u32> {
     if bytes.len() < 4 || u32_at(bytes, 0) <= VERSION {

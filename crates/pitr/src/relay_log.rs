@@ -1,8 +1,8 @@
 //! How a server is told to apply logs as its relay log, in the words of its family.
 //!
-//! MySQL (5.6 to 9.7, tried) takes archived logs as MariaDB does, with these differences. The positions are in
-//! tables of the data. It replaces the last relay log if that has no transaction. Transactions with a GTID need
-//! a `gtid_mode`, and it passes over those whose GTID it has already.
+//! MySQL (5.6 to 9.7, tried) takes archived logs as MariaDB does, with these differences. The positions are
+//! in tables of the data. It replaces the last relay log if that has no transaction. Transactions with a GTID
+//! need a `gtid_mode`, and it passes over those whose GTID it has already.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -10,9 +10,6 @@ use std::path::Path;
 use aes::Aes128;
 use aes::cipher::{BlockCipherDecrypt, KeyInit};
 
-use crate::Error;
-use crate::options::whole_file;
-
 /// Bytes that mean nothing, before the key.
 const UNUSED_BYTES: usize = 4;
 /// Bytes of the key as it is in the file.
@@ -25,8 +22,8 @@ const BLOCK_BYTES: usize = 16;
 /// clients of MySQL pass over such a file.
 ///
 /// # Errors
-/// [`Error::OptionFile`] if it was not written by `mysql_config_editor`.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+/// What is wrong with it, if it was not written by `mysql_config_editor`.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, &'static str> {
     let Ok(about) = fs::metadata(path) else { return Ok(None) };
     if about.is_file() && about.permissions().mode() & 0o077 != 0 {
         tracing::warn!(file = %path.display(), "a login file that others may read or change is ignored: chmod 600");
@@ -34,7 +31,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
     let Ok(content) = fs::read(path) else { return Ok(None) };
     let why = "is damaged, or was not written by mysql_config_editor, which makes a new one: mysql_config_editor set";
-    decrypted(&content).map(Some).ok_or_else(|| whole_file(path, why.into()))
+    decrypted(&content).map(Some).ok_or(why)
 }
 
 fn decrypted(content: &[u8]) -> Option<Vec<u8>> {
@@ -82,15 +79,15 @@ pub(crate) mod tests {
 
     /// A file with these lines.
     pub(crate) fn file(lines: &[&str]) -> Vec<u8> {
-        let folded: Vec<u8> = (7..7 + KEY_BYTES as u8).collect();
+        let folded: Vec<u8> = (7..).take(KEY_BYTES).collect();
         let mut key = [0; BLOCK_BYTES];
         folded.iter().enumerate().for_each(|(at, byte)| key[at % BLOCK_BYTES] ^= byte);
         let cipher = Aes128::new(&key.into());
         let mut content = [&[0; UNUSED_BYTES][..], &folded].concat();
         for line in lines {
             let padding = BLOCK_BYTES - line.len() % BLOCK_BYTES;
-            let bytes = [line.as_bytes(), &vec![padding as u8; padding]].concat();
-            content.extend((bytes.len() as u32).to_le_bytes());
+            let bytes = [line.as_bytes(), &vec![u8::try_from(padding).unwrap(); padding]].concat();
+            content.extend(u32::try_from(bytes.len()).unwrap().to_le_bytes());
             for block in bytes.as_chunks::<BLOCK_BYTES>().0 {
                 let mut block = (*block).into();
                 cipher.encrypt_block(&mut block);

@@ -91,7 +91,7 @@ pub fn read_option_files(
 /// Those of [`read_option_files`], and if it is not one.
 pub(crate) fn read_login_file(path: &Path, groups: &[String]) -> Result<Vec<OptionLine>, Error> {
     let mut reader = Reader { wanted: Some(groups.to_vec()), home: None, found: Vec::new() };
-    if let Some(content) = login_path::read(path)? {
+    if let Some(content) = login_path::read(path).map_err(|why| whole_file(path, why.into()))? {
         reader.content(path, &content, INCLUDE_DEPTH_MAX)?;
     }
     reader.found.into_iter().map(RawOption::decode).collect()
@@ -163,7 +163,7 @@ impl OptionLocation<'_> {
     }
 }
 
-pub(crate) fn whole_file(file: &Path, why: String) -> Error {
+fn whole_file(file: &Path, why: String) -> Error {
     Error::OptionFile { file: file.to_owned(), line: 0, why }
 }
 
