@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod binlog;
 pub(crate) mod cron;
+pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod dump;

@@ -110,6 +110,7 @@ impl Exit {
             "backup" | "dump" | "load" => (&[Partial, Damaged, Server, Busy], true),
             "binlog" => (&[Damaged, Server, Busy, Broken], true),
             "cron" => (&[Busy, Command(0)], false),
+            "demo" => (&[Partial], true),
             "diff" => (&[Damaged, Server], true),
             "doctor" => (&[Partial, Damaged, Server], true),
             "extract" | "mirror" | "prune" | "restore" | "verify" => (&[Partial, Damaged, Busy], true),

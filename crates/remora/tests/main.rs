@@ -31,6 +31,8 @@ mod characters;
 mod complete;
 #[path = "main/cron.rs"]
 mod cron;
+#[path = "main/demo.rs"]
+mod demo;
 #[path = "main/dialect_guess.rs"]
 mod dialect_guess;
 #[path = "main/doctor.rs"]
