@@ -25,6 +25,7 @@ pub(crate) mod restore;
 pub(crate) mod reverse;
 pub(crate) mod routines;
 pub(crate) mod sandbox;
+pub(crate) mod setup;
 pub(crate) mod stat;
 pub(crate) mod uncache;
 pub(crate) mod undo;

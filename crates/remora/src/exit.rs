@@ -121,6 +121,7 @@ impl Exit {
             "pack" | "unpack" => (&[Partial, Damaged], true),
             "poke" => (&[Partial, Server], false),
             "queue" => (&[Server], true),
+            "setup" => (&[Partial, Server], true),
             "rekey" => (&[Partial, Damaged, Busy], false),
             "reverse" => (&[Damaged], true),
             "routines" => (&[Partial, Server], false),

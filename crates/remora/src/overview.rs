@@ -27,8 +27,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Keep it safe",
         &[
-            "backup", "list", "restore", "mount", "verify", "prune", "mirror", "key", "rekey", "doctor",
-            "lock", "cron",
+            "setup", "backup", "list", "restore", "mount", "verify", "prune", "mirror", "key", "rekey",
+            "doctor", "lock", "cron",
         ],
     ),
     ("Binary log", &["binlog", "log", "reverse"]),

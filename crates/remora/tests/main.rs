@@ -153,6 +153,8 @@ mod schema;
 mod segments;
 #[path = "main/segments_read.rs"]
 mod segments_read;
+#[path = "main/setup.rs"]
+mod setup;
 #[path = "main/snapshot_server.rs"]
 mod snapshot_server;
 #[path = "main/ssh.rs"]

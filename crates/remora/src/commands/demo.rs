@@ -27,9 +27,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Show in a minute what remora does, on a private server
 ///
 /// Page views are made up and imported, the server is copied while it works, a backup damaged and a wrong
-/// DELETE taken back, URLs are packed, and the server is killed under a queue. Every command is printed before it
-/// runs, so that you can repeat it. The server and all files are removed at the end, also when the demo is
-/// interrupted or killed. Nothing else on this machine is touched.
+/// DELETE taken back, URLs are packed, and the server is killed under a queue. Every command is printed
+/// before it runs, so that you can repeat it. The server and all files are removed at the end, also when the
+/// demo is interrupted or killed. Nothing else on this machine is touched.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -73,7 +73,10 @@ enum Shown {
     Not(String),
 }
 
-pub(crate) fn run(arguments: Arguments, report: &Report) -> Result<Exit> {
+/// Runs the words of a command line.
+pub(crate) type RunLine = fn(&[&str], &Report) -> Result<Exit>;
+
+pub(crate) fn run(arguments: Arguments, line: RunLine, report: &Report) -> Result<Exit> {
     if report.is_json() {
         return Err(usage("the demo is for people: it has no --json"));
     }
@@ -81,7 +84,7 @@ pub(crate) fn run(arguments: Arguments, report: &Report) -> Result<Exit> {
     let parts: Vec<Part> = Part::value_variants().iter().copied().filter(wanted).collect();
     let needs_plugins = parts.iter().any(|part| matches!(part, Part::Urls | Part::Queue));
     let began = Instant::now();
-    let mut stage = Stage::open(arguments, needs_plugins, report)?;
+    let mut stage = Stage::open(arguments, needs_plugins, line, report)?;
     let result = parts.iter().try_fold(Exit::Done, |exit, part| {
         let shown = match part {
             Part::Import => import::show(&mut stage),

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
 use failure::{Failure, usage};
 use instance::plugins;
 use instance::server_folders::server_folders;
@@ -17,8 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sandbox::{Family, Sandbox, Settings};
 use server::{Environment, Overrides, Session, Target};
 
-use super::Arguments;
-use crate::command_line::{self, Cli};
+use super::{Arguments, RunLine};
 use crate::commands;
 use crate::commands::sandbox::{install, installation};
 use crate::exit::Exit;
@@ -50,12 +48,18 @@ pub(super) struct Stage {
     /// Where we were before.
     back: PathBuf,
     stop: Arc<AtomicBool>,
+    line: RunLine,
     report: Report,
 }
 
 impl Stage {
     /// Starts the server.
-    pub(super) fn open(arguments: Arguments, needs_plugins: bool, report: &Report) -> Result<Stage> {
+    pub(super) fn open(
+        arguments: Arguments,
+        needs_plugins: bool,
+        line: RunLine,
+        report: &Report,
+    ) -> Result<Stage> {
         let stop = commands::stop_flag(report)?;
         let places = server_folders()?;
         let name = arguments.name;
@@ -94,6 +98,7 @@ impl Stage {
             missing,
             back: std::env::current_dir()?,
             stop,
+            line,
             report: report.clone(),
         };
         stage.prepare(&folder, began)
@@ -180,8 +185,7 @@ impl Stage {
     pub(super) fn remora(&self, words: &[&str]) -> Result<Exit> {
         let line: Vec<String> = once("remora").chain(words.iter().copied()).map(quoted).collect();
         self.print_command(&line.join(" "))?;
-        let cli = Cli::try_parse_from(once("remora").chain(words.iter().copied()))?;
-        let exit = command_line::run(cli.command, None, &Report::new(false, self.report.is_quiet()))?;
+        let exit = (self.line)(words, &Report::new(false, self.report.is_quiet()))?;
         self.check()?;
         Ok(exit)
     }
