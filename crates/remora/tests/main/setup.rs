@@ -124,6 +124,43 @@ fn backs_up(scene: &Scene) {
     scene.works(&["dump", "-o", "all.dump"], None).exits(3).says(&["lacks SELECT"]);
 }
 
+/// The command of the unit for backups, as the account of the units: nobody's, with one capability.
+#[test]
+fn an_account_with_one_capability_backs_up() {
+    let name = "an_account_with_one_capability_backs_up";
+    if !rustix::process::geteuid().is_root() {
+        return skipped(name, "only root can take another account");
+    }
+    let scene = Scene::new(mariadbs()[0]);
+    scene.setup(&["--yes"]).exits(3);
+    let nobody = Some(65534);
+    let own = |path: &str| std::os::unix::fs::chown(scene.path(path), nobody, nobody).unwrap();
+    // systemd gives the option file and makes the repository in the same way.
+    for folder in ["repo", "credentials", "tmp"] {
+        std::fs::create_dir(scene.path(folder)).unwrap();
+        own(folder);
+    }
+    std::fs::copy(scene.path("etc/remora/db1.cnf"), scene.path("credentials/my.cnf")).unwrap();
+    own("credentials/my.cnf");
+    let unit = include_str!("../../../../packaging/systemd/remora-backup@.service");
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/remora ")).unwrap();
+    let settings = std::fs::read_to_string(scene.path("etc/remora/db1.env")).unwrap();
+    let settings: Vec<&str> = settings.lines().filter(|line| line.contains('=')).collect();
+    let run = |capability: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
+        command.args(
+            ["bounding-set", "inh-caps", "ambient-caps"].map(|set| format!("--{set}=-all{capability}")),
+        );
+        command.arg("env").args(&settings).arg(format!("MYSQL_HOME={}", scene.path("credentials").display()));
+        command.arg(format!("TMPDIR={}", scene.path("tmp").display()));
+        command.args(["sh", "-c", &format!("exec \"$0\" {line}"), env!("CARGO_BIN_EXE_remora")]);
+        Ended::of(&command.output().unwrap())
+    };
+    run("").exits(1).says(&["Permission denied"]);
+    run(",+dac_read_search").exits(0).says(&["db1@1 (full)"]);
+}
+
 #[test]
 fn nothing_is_overwritten() {
     let scene = Scene::new(mariadbs()[0]);
