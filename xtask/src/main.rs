@@ -34,6 +34,7 @@ const HELP: &str = "cargo xtask CHORE
                                   remora sandbox start --plugins finds them
   sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo [ARGS]                     build remora with its plugins, then remora demo ARGS
+  record FILE PROGRAM [ARGS]      run a program, and record what it prints for asciinema: docs/demo.cast is remora demo
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         Some("install") => install(rest),
         Some("sanitize") => plugin::sanitize(rest),
         Some("demo") => demo::show(rest),
+        Some("record") => demo::record(rest),
         Some("test") => test::run(rest),
         Some("guest") => guest::run_tests(rest),
         Some("tidy") => tidy::run(),
