@@ -148,9 +148,11 @@ impl Step {
             What::File { path, mode, text, .. } => write(path, *mode, text)?,
             What::FullKey(file) => {
                 make_folder(file)?;
-                drop(key::make_full(file)?);
+                key::make_full(file)?;
             }
-            What::PutKey { full, file } => drop(key::make_put(full, file)?),
+            What::PutKey { full, file } => {
+                key::make_put(full, file)?;
+            }
             What::Command(_) if !has_system => return Ok(State::ToDo),
             What::Command(words) => run(words)?,
         }
