@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::{cargo, release, run};
 
@@ -12,12 +12,33 @@ pub(crate) fn dependencies() -> Result<()> {
     let mut deny = cargo();
     deny.args(["deny", "--workspace", "check", "--hide-inclusion-graph", "licenses", "sources", "bans"]);
     run(&mut deny)?;
+    // The server is GPL-2.0 only, and Apache-2.0 does not go together with that.
+    for plugin in ["plugin/urlpack", "plugin/queue"] {
+        let manifest = format!("{plugin}/Cargo.toml");
+        let mut deny = cargo();
+        deny.args(["deny", "--manifest-path", &manifest, "--exclude-dev", "--config", "deny-server.toml"]);
+        run(deny.args(["check", "--hide-inclusion-graph", "licenses"]))?;
+    }
+    packages()?;
     let advisories = std::env::home_dir().is_some_and(|home| home.join(".cargo/advisory-dbs").is_dir());
     if !advisories {
         println!("advisories left out: their database is not on this machine; cargo deny fetch db brings it");
         return Ok(());
     }
     run(cargo().args(["deny", "--workspace", "check", "--disable-fetch", "advisories"]))
+}
+
+/// Packages the crates that others may take, as for a registry.
+fn packages() -> Result<()> {
+    let output = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    // `publish` is a list of registries, an empty one if there is none, or null if all are meant.
+    let published = metadata["packages"].as_array().context("no packages")?;
+    let published = published.iter().filter(|package| package["publish"].is_null());
+    let names = published.filter_map(|package| package["name"].as_str()).flat_map(|name| ["--package", name]);
+    let mut package = cargo();
+    package.args(["package", "--no-verify", "--allow-dirty", "--quiet"]).args(names);
+    run(&mut package)
 }
 
 /// Installs an additional command of cargo, unless it is there in this version, or in any.

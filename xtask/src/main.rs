@@ -15,7 +15,6 @@ mod header;
 mod layout;
 mod matrix;
 mod mutate;
-mod pageviews;
 mod plugin;
 mod setup;
 mod test;
@@ -34,7 +33,8 @@ const HELP: &str = "cargo xtask CHORE
   install [--root FOLDER]         install remora as cargo install does, and the plugins in lib/remora beside its folder, where
                                   remora sandbox start --plugins finds them
   sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
-  demo                            real data into a real server, in a minute
+  demo [ARGS]                     build remora with its plugins, then remora demo ARGS
+  record FILE PROGRAM [ARGS]      run a program, and record what it prints for asciinema: docs/demo.cast is remora demo
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words
@@ -83,7 +83,8 @@ fn main() -> ExitCode {
         Some("plugin") => plugins().and_then(|built| plugin::build_beside(rest, &built)),
         Some("install") => install(rest),
         Some("sanitize") => plugin::sanitize(rest),
-        Some("demo") => demo::run(),
+        Some("demo") => demo::show(rest),
+        Some("record") => demo::record(rest),
         Some("test") => test::run(rest),
         Some("guest") => guest::run_tests(rest),
         Some("tidy") => tidy::run(),

@@ -105,6 +105,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if new == 0 { Ok(()) } else { bail!("{new} mutants that no test notices") }
 }
 
+/// The name of the package in a crate's folder.
+fn package(folder: &str) -> Result<String> {
+    let manifest = root().join("crates").join(folder).join("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
+    let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+    name.map(str::to_owned).with_context(|| format!("{}: no name", manifest.display()))
+}
+
 /// Makes the mutants of a crate, tries them and reads what became of them.
 fn report(name: &str, wanted: &Wanted<'_>) -> Result<Report> {
     let folder = target().join("mutants").join(name);
@@ -116,7 +124,7 @@ fn report(name: &str, wanted: &Wanted<'_>) -> Result<Report> {
     let mut mutants = Command::new("nice");
     mutants.args(["-n", "12"]).arg(cargo().get_program()).current_dir(root());
     mutants.args(["gamma", "run", "--no-config", "--color=never", "--progress=never", "--jobs=1"]);
-    mutants.args(["--package", name, "--mutators", MUTATORS, "--artifact-dir"]).arg(&folder);
+    mutants.args(["--package", &package(name)?, "--mutators", MUTATORS, "--artifact-dir"]).arg(&folder);
     // What it builds stays for the next run. It has to lie in this tree.
     mutants.arg("--cache-dir").arg(root().join("target/gamma")).env_remove("CARGO_TARGET_DIR");
     // Its own bounds of memory need a cgroup, and a loaded machine may be slow.

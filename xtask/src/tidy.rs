@@ -55,6 +55,9 @@ const EXACT: [&str; 2] = ["crates/server/src/", "crates/dump/src/"];
 const SHOWN: [&str; 3] =
     ["crates/server/src/load.rs", "crates/server/src/secure.rs", "crates/server/src/stream.rs"];
 
+/// What the names of published packages begin with.
+const PUBLISHED: &str = "remora-";
+
 /// Our own dev-only dependencies: crates that replace the outside in tests.
 const FOR_TESTS: [&str; 3] = ["sandbox", "disk", "urlpack-plugin"];
 
@@ -96,7 +99,11 @@ fn edges(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let output = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
     let packages = metadata["packages"].as_array().context("no packages")?;
-    let name = |value: &serde_json::Value| value["name"].as_str().unwrap_or_default().to_owned();
+    // The packages that others may take have our name before theirs.
+    let name = |value: &serde_json::Value| {
+        let name = value["name"].as_str().unwrap_or_default();
+        name.strip_prefix(PUBLISHED).unwrap_or(name).to_owned()
+    };
     let ours: BTreeSet<String> = packages.iter().map(name).collect();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages {

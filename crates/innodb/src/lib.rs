@@ -10,6 +10,11 @@
 //! 4. [`leaf::rows`] returns the rows of a leaf, and [`value::decode`] the text of each field.
 //!
 //! Pages come through a trait, [`page::Pages`]. Any bytes yield rows or an [`Error`] that names the page.
+//!
+//! ```
+//! // A page of zeros is no first page of a tablespace.
+//! assert!(innodb::space::Space::parse(&[0; 16 * 1024]).is_err());
+//! ```
 
 mod error;
 pub mod export;

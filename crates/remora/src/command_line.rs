@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Backup(Box<commands::backup::Arguments>),
     Binlog(Box<commands::binlog::Arguments>),
     Cron(commands::cron::Arguments),
+    Demo(commands::demo::Arguments),
     Diff(Box<commands::diff::Arguments>),
     Doctor(Box<commands::doctor::Arguments>),
     Dump(Box<commands::dump::Arguments>),
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Routines(commands::routines::Arguments),
     #[command(subcommand)]
     Sandbox(commands::sandbox::Action),
+    Setup(Box<commands::setup::Arguments>),
     Stat(Box<commands::stat::Arguments>),
     Uncache(commands::uncache::Arguments),
     Undo(Box<commands::undo::Arguments>),
@@ -82,6 +84,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Backup(arguments) => commands::backup::run(&arguments, password, report),
         Command::Binlog(arguments) => commands::binlog::run(&arguments, password, report),
         Command::Cron(arguments) => commands::cron::run(&arguments, report),
+        Command::Demo(arguments) => commands::demo::run(arguments, line, report),
         Command::Diff(arguments) => commands::diff::run(&arguments, password, report),
         Command::Doctor(arguments) => commands::doctor::run(&arguments, password, report),
         Command::Dump(arguments) => commands::dump::run(&arguments, password, report),
@@ -104,6 +107,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Reverse(arguments) => commands::reverse::run(&arguments, report),
         Command::Routines(arguments) => commands::routines::run(arguments, password, report),
         Command::Sandbox(action) => commands::sandbox::run(action, report),
+        Command::Setup(arguments) => commands::setup::run(*arguments, password, report),
         Command::Stat(arguments) => commands::stat::run(&arguments, password, report),
         Command::Uncache(arguments) => commands::uncache::run(&arguments, report),
         Command::Undo(arguments) => commands::undo::run(&arguments, password, report),
@@ -112,6 +116,12 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Vars(arguments) => commands::vars::run(*arguments, password, report),
         Command::Verify(arguments) => commands::verify::run(&arguments, report),
     }
+}
+
+/// Runs a command line, without the program's name, as if it were typed.
+fn line(words: &[&str], report: &Report) -> anyhow::Result<Exit> {
+    let cli = Cli::try_parse_from(std::iter::once(&"remora").chain(words))?;
+    run(cli.command, None, report)
 }
 
 /// Words that people try, and our command that does it. Clap would suggest the command with the most similar

@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod binlog;
 pub(crate) mod cron;
+pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod dump;
@@ -24,6 +25,7 @@ pub(crate) mod restore;
 pub(crate) mod reverse;
 pub(crate) mod routines;
 pub(crate) mod sandbox;
+pub(crate) mod setup;
 pub(crate) mod stat;
 pub(crate) mod uncache;
 pub(crate) mod undo;

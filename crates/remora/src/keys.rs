@@ -20,6 +20,11 @@ pub(crate) struct KeyArguments {
 }
 
 impl KeyArguments {
+    /// A key that is in this file.
+    pub(crate) fn of(key: Option<PathBuf>) -> KeyArguments {
+        KeyArguments { key }
+    }
+
     /// The key, if one is given.
     pub(crate) fn read(&self) -> Result<Option<Key>> {
         self.file().read()

@@ -27,13 +27,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Keep it safe",
         &[
-            "backup", "list", "restore", "mount", "verify", "prune", "mirror", "key", "rekey", "doctor",
-            "lock", "cron",
+            "setup", "backup", "list", "restore", "mount", "verify", "prune", "mirror", "key", "rekey",
+            "doctor", "lock", "cron",
         ],
     ),
     ("Binary log", &["binlog", "log", "reverse"]),
     ("Watch and change servers", &["stat", "routines", "vars", "poke", "undo", "uncache"]),
-    ("Queues, URLs, sandboxes", &["queue", "url", "sandbox", "help"]),
+    ("Queues, URLs, sandboxes", &["queue", "url", "sandbox", "demo", "help"]),
 ];
 
 /// The width of the help, as clap's.
@@ -62,7 +62,7 @@ fn group(command: &Command, title: &str, names: &[&str]) -> String {
 }
 
 /// The lines of a text, none longer than a width unless a word is.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         if lines.last().is_some_and(|line| !line.is_empty() && line.len() + 1 + word.len() > width) {

@@ -31,6 +31,8 @@ mod characters;
 mod complete;
 #[path = "main/cron.rs"]
 mod cron;
+#[path = "main/demo.rs"]
+mod demo;
 #[path = "main/dialect_guess.rs"]
 mod dialect_guess;
 #[path = "main/doctor.rs"]
@@ -151,6 +153,8 @@ mod schema;
 mod segments;
 #[path = "main/segments_read.rs"]
 mod segments_read;
+#[path = "main/setup.rs"]
+mod setup;
 #[path = "main/snapshot_server.rs"]
 mod snapshot_server;
 #[path = "main/ssh.rs"]

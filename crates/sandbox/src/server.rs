@@ -42,6 +42,8 @@ pub struct Sandbox {
     state: State,
     process: Option<Process>,
     tied: bool,
+    /// Whether the folder is removed when a tied server ends, because it is temporary or was meant to be.
+    is_removed: bool,
     /// Set when the folder is temporary.
     temporary: Option<TempDir>,
     /// Set when the socket's path would be too long in the folder.
@@ -117,6 +119,7 @@ impl Sandbox {
             state,
             process: None,
             tied: settings.tie_to_parent,
+            is_removed: temporary.is_some() || is_new && settings.remove_at_end && settings.folder.is_none(),
             temporary,
             socket_folder: None,
         };
@@ -137,7 +140,16 @@ impl Sandbox {
         let state = State::read(&folder)?;
         let process = state.process(&folder);
         let data = state::data(&folder);
-        Ok(Sandbox { folder, data, state, process, tied: false, temporary: None, socket_folder: None })
+        Ok(Sandbox {
+            folder,
+            data,
+            state,
+            process,
+            tied: false,
+            is_removed: false,
+            temporary: None,
+            socket_folder: None,
+        })
     }
 
     /// The unix socket; the user `root` needs no password.
@@ -304,7 +316,7 @@ impl Sandbox {
             arguments.extend(member.options(&self.state.installation, &self.folder, &self.data)?);
             programs = Some(member.script(&self.folder)?);
         }
-        let scratch = self.temporary.as_ref().map(|folder| folder.path().to_owned());
+        let scratch = self.is_removed.then(|| self.folder.clone());
         let process = Process::start(&Launch {
             line: &self.state.installation.line(),
             arguments: &arguments,
@@ -389,9 +401,11 @@ impl Drop for Sandbox {
         }
         // Data that are removed with the folder need not be written out first. Nobody can be told of a
         // failure here, and the shell that supervises the server does the rest when this process ends.
-        let ended = if self.temporary.is_some() { self.kill() } else { self.stop() };
+        let ended = if self.is_removed { self.kill() } else { self.stop() };
         if ended.is_err() {
             self.keep();
+        } else if self.is_removed {
+            folder::remove(&self.folder).ok();
         }
     }
 }

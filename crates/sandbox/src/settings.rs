@@ -21,6 +21,9 @@ pub struct Settings {
     /// Whether the server is stopped when the [`Sandbox`](crate::Sandbox) is dropped or this process ends,
     /// even by SIGKILL.
     pub tie_to_parent: bool,
+    /// Whether a new named sandbox in the cache that is tied to this process is removed as it ends, as a
+    /// temporary one is.
+    pub remove_at_end: bool,
     /// The name under which [`crate::list`] shows it.
     pub name: Option<String>,
 }
@@ -35,6 +38,7 @@ impl Default for Settings {
             plugins: Vec::new(),
             port: None,
             tie_to_parent: true,
+            remove_at_end: false,
             name: None,
         }
     }

@@ -28,13 +28,21 @@ fn monitor(about: &About) -> Privilege {
     }
 }
 
+/// Whether the server has LOCK INSTANCE FOR BACKUP, with a privilege of its own.
+fn has_instance_lock(about: &About) -> bool {
+    about.flavour == Flavour::MySql && about.version.major >= 8
+}
+
 impl Task {
     /// The global privileges for it.
     fn privileges(self, about: &About) -> Vec<Privilege> {
         const LOCKS: [Privilege; 2] = [&["RELOAD"], &["PROCESS"]];
         let is_mariadb = about.flavour == Flavour::MariaDb;
         match self {
-            Task::Copy => LOCKS.into_iter().chain([monitor(about)]).collect(),
+            Task::Copy => {
+                let instance: Option<Privilege> = has_instance_lock(about).then_some(&["BACKUP_ADMIN"]);
+                LOCKS.into_iter().chain([monitor(about)]).chain(instance).collect()
+            }
             Task::Archive => vec![&["REPLICATION SLAVE"], monitor(about)],
             Task::Dump => {
                 let objects: [Privilege; 6] =

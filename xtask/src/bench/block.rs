@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use pageviews::Random;
 
 use super::measure::{Timed, timed};
 use super::server;
-use crate::pageviews::Random;
 use crate::{release, setup};
 
 /// InnoDB's page.

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use codec::Codec;
+use pageviews::Random;
 use sandbox::{Family, Product, Sandbox, Settings};
 
 use super::measure::{Cost, as_f64, measure, median, median_ratio};
-use crate::pageviews::Random;
 use crate::{places, release, setup};
 
 /// The sizes of the original comparison; the last one only with `--full`.

@@ -8,11 +8,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use pageviews::Random;
 use sandbox::{Product, Sandbox, Settings};
 use serde_json::Value;
 
 use super::measure::as_f64;
-use crate::pageviews::Random;
 use crate::{places, plugins, root, setup};
 
 /// Rows of the tables in InnoDB.

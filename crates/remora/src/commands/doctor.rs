@@ -2,7 +2,7 @@
 
 mod gather;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -56,6 +56,24 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     server: ServerArgs,
+}
+
+/// The checks of a server that is backed up into a repository.
+pub(crate) fn checks(
+    source: &Source,
+    to: &Path,
+    name: &str,
+    server: ServerArgs,
+    key: Option<PathBuf>,
+) -> Arguments {
+    Arguments {
+        source: Some(source.clone()),
+        to: Some(to.to_owned()),
+        name: Some(name.to_owned()),
+        ssh_option: Vec::new(),
+        key: KeyArguments::of(key),
+        server,
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {

@@ -67,8 +67,7 @@ pub(crate) struct List {
 pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
     match action {
         Action::New(arguments) => {
-            let key = Key::Full(FullKey::generate()?);
-            write(&arguments.file, &key)?;
+            let key = make_full(&arguments.file)?;
             report.note(&format!(
                 "the full key {} is in {}; keep copies of it, none of them with the backups: without it nobody can read them",
                 key.id(),
@@ -76,13 +75,7 @@ pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
             ));
         }
         Action::Put(arguments) => {
-            let Key::Full(full) = repository::key_file::read(&arguments.full)? else {
-                let text =
-                    format!("{} is a put key; put keys are made from a full key", arguments.full.display());
-                return Err(usage(text));
-            };
-            let key = Key::Put(full.put());
-            write(&arguments.file, &key)?;
+            let key = make_put(&arguments.full, &arguments.file)?;
             let file = arguments.file.display();
             report.note(&format!("the put key of {} is in {file}", key.id()));
         }
@@ -93,6 +86,24 @@ pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Makes a full key in a new file.
+pub(crate) fn make_full(file: &Path) -> Result<Key> {
+    let key = Key::Full(FullKey::generate()?);
+    write(file, &key)?;
+    Ok(key)
+}
+
+/// Makes the put key of a full key in a new file.
+pub(crate) fn make_put(full: &Path, file: &Path) -> Result<Key> {
+    let Key::Full(full) = repository::key_file::read(full)? else {
+        let text = format!("{} is a put key; put keys are made from a full key", full.display());
+        return Err(usage(text));
+    };
+    let key = Key::Put(full.put());
+    write(file, &key)?;
+    Ok(key)
 }
 
 /// Writes a key into a new file.

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use instance::plugins;
 use instance::server_folders::server_folders;
 use progress::Progress;
-use sandbox::{Places, Product, Sandbox, SandboxInfo, ServerChoice, Settings};
+use sandbox::{Installation, Places, Product, Sandbox, SandboxInfo, ServerChoice, Settings};
 use serde_json::json;
 use signal_hook::iterator::Signals;
 
@@ -127,7 +127,7 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn server_help() -> String {
+pub(crate) fn server_help() -> String {
     format!(
         "{}, or the path of your own mariadbd or mysqld [default: what the sandbox was before, else the server \
          that is installed]",
@@ -142,13 +142,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let size = members.clone().count().max(usize::from(start.galera.unwrap_or(0)));
     let before = before.or(members.clone().next());
     let chosen = start.server.or(before.map(|before| before.server.clone()));
-    let server = chosen.unwrap_or_else(ServerChoice::default_here);
-    let installation = match (server.find(places), server) {
-        (Err(sandbox::Error::Missing { .. }), ServerChoice::Product(product)) => {
-            sandbox::fetch(places, product, &mut |line| report.note(line))?
-        }
-        (found, _) => found?,
-    };
+    let installation = installation(chosen, places, report)?;
     let mut libraries = Vec::new();
     if start.plugins {
         let plugins = plugins::libraries(&installation, size > 0)?;
@@ -179,11 +173,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     };
     if start.plugins {
         // In a cluster the statements that create functions reach the other members by themselves.
-        plugins::install(sandboxes[0].socket(), &libraries)?;
-        if plugins::has_engine(&libraries) {
-            // Only an engine that is there at the start has transactions.
-            sandboxes[0].restart()?;
-        }
+        install(&mut sandboxes[0], &libraries)?;
     }
     for (number, sandbox) in sandboxes.iter().enumerate() {
         let name = if size > 0 { format!("{}-{}", start.name, number + 1) } else { start.name.clone() };
@@ -191,6 +181,31 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     }
     if start.tie {
         signals.forever().next();
+    }
+    Ok(())
+}
+
+/// The programs of a server, or of the one that is installed; what is not here is fetched.
+pub(crate) fn installation(
+    chosen: Option<ServerChoice>,
+    places: &Places,
+    report: &Report,
+) -> anyhow::Result<Installation> {
+    let server = chosen.unwrap_or_else(ServerChoice::default_here);
+    match (server.find(places), server) {
+        (Err(sandbox::Error::Missing { .. }), ServerChoice::Product(product)) => {
+            Ok(sandbox::fetch(places, product, &mut |line| report.note(line))?)
+        }
+        (found, _) => Ok(found?),
+    }
+}
+
+/// Makes a server that was started with plugins use them.
+pub(crate) fn install(sandbox: &mut Sandbox, libraries: &[PathBuf]) -> anyhow::Result<()> {
+    plugins::install(sandbox.socket(), libraries)?;
+    if plugins::has_engine(libraries) {
+        // Only an engine that is there at the start has transactions.
+        sandbox.restart()?;
     }
     Ok(())
 }

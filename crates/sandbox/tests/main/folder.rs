@@ -56,6 +56,24 @@ fn a_tied_server_leaves_its_own_folder_behind() {
 }
 
 #[test]
+fn a_named_server_is_removed_with_this_process_if_it_is_new() {
+    let base = tempfile::tempdir().unwrap();
+    let places = own_places(base.path());
+    let settings = Settings { name: Some("a".to_owned()), remove_at_end: true, ..Settings::default() };
+    let mut server = Sandbox::start(&mariadb(), &places, &settings).unwrap();
+    let folder = server.folder().to_owned();
+    server.kill().unwrap();
+    server.restart().unwrap();
+    drop(server);
+    assert!(!folder.exists() && list(&places).is_empty());
+    // One that was there before has data that somebody wants.
+    let kept = Settings { remove_at_end: false, ..settings.clone() };
+    drop(Sandbox::start(&mariadb(), &places, &kept).unwrap());
+    drop(Sandbox::start(&mariadb(), &places, &settings).unwrap());
+    assert!(folder.exists());
+}
+
+#[test]
 fn a_long_path_gets_a_short_socket() {
     for installation in installations() {
         let folder = tempfile::tempdir().unwrap();

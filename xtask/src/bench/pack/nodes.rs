@@ -7,8 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Result;
-
-use crate::pageviews::Random;
+use pageviews::Random;
 
 const USERS: u64 = 8000;
 const DAY_S: u64 = 86_400;

@@ -1,0 +1,173 @@
+//! All steps in their order. What is needed later comes first: a password is in its file before it is in the
+//! server.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use repository::address;
+use server::{Flavour, Session};
+
+use super::files::{self, Folders};
+use super::step::{Step, What};
+use super::{Arguments, account, has_system};
+
+/// The account of the system that the units have.
+const SYSTEM_ACCOUNT: &str = "remora";
+
+/// The first MariaDB that is copied while it runs.
+const COPIED_SINCE: (u16, u16) = (10, 8);
+
+/// What is to be done.
+pub(super) struct Plan {
+    pub(super) steps: Vec<Step>,
+    /// The option file of the account.
+    pub(super) option_file: PathBuf,
+    /// The key with which this machine adds backups, if they are encrypted.
+    pub(super) key: Option<PathBuf>,
+    /// Whether commands for the system mean this machine.
+    pub(super) has_system: bool,
+    /// What the reader must know.
+    pub(super) notes: Vec<String>,
+}
+
+impl Plan {
+    pub(super) fn make(arguments: &Arguments, name: &str, session: &mut Session) -> Result<Plan> {
+        let folders = Folders { etc: arguments.etc.clone(), name: name.to_owned() };
+        let text = |value: Option<String>| value.unwrap_or_default();
+        let socket = text(session.value("SELECT @@socket")?);
+        let has_log = session.value("SELECT @@log_bin")?.as_deref() == Some("1");
+        let about = &session.about;
+        let version = (about.version.major, about.version.minor);
+        let as_root = about.flavour == Flavour::MySql || version < COPIED_SINCE;
+        let option_file = folders.own("cnf");
+        let password = account::password(&option_file)?;
+        let option_text = |password: &str| files::option_file(&arguments.account, password, &socket);
+        let mut steps = system_steps(&arguments.to, name);
+        steps.push(Step::secret_file(
+            option_file.clone(),
+            0o600,
+            option_text(&password),
+            option_text(account::MASK),
+        )?);
+        steps.push(account::step(&arguments.account, &option_file, &password, session)?);
+        steps.push(Step::file(folders.own("env"), 0o600, settings(arguments, name, &socket)?)?);
+        let places: Vec<&Path> = [Some(&arguments.to), arguments.copy_to.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|path| &**path)
+            .collect();
+        if let Some(copy) = &arguments.copy_to {
+            steps.push(Step::file(folders.own("mirror"), 0o600, format!("COPY={}\n", value(copy)?))?);
+        }
+        let store = files::store(&folders, &places)?;
+        let mut notes = Vec::new();
+        let has_credentials =
+            std::env::var_os("AWS_ACCESS_KEY_ID").is_some() || folders.own("store").exists();
+        if store.is_some() && !has_credentials {
+            let file = folders.own("store").display().to_string();
+            notes.push(format!(
+                "the credentials of the store are not in the environment: write them into {file}"
+            ));
+        }
+        steps.extend(store);
+        let (full_key, key) = (folders.own("full-key"), folders.own("key"));
+        if arguments.encrypt {
+            // Whoever has carried the full key away does not get another one.
+            steps.push(Step::of(What::FullKey(full_key.clone()), full_key.exists() || key.exists()));
+            steps.push(Step::of(What::PutKey { full: full_key.clone(), file: key.clone() }, key.exists()));
+            notes.push(carry_away(&full_key));
+        }
+        steps.extend(files::units(&folders)?);
+        steps.extend(files::changes(&folders, as_root, arguments.encrypt, arguments.every)?);
+        steps.extend(start(name, has_log));
+        notes.extend(unreachable(&socket, &places));
+        if !has_log {
+            notes.push(format!(
+                "the server has no binary log, so nothing between two backups can be recovered: set log_bin, then \
+                 systemctl enable --now remora-binlog@{name}.service"
+            ));
+        }
+        let key = arguments.encrypt.then_some(key);
+        Ok(Plan { steps, option_file, key, has_system: has_system(arguments), notes })
+    }
+}
+
+fn carry_away(full_key: &Path) -> String {
+    format!(
+        "the backups are read only with {}: keep copies of it in two other places, none with the backups, then \
+         remove it here. This machine needs the other key only, and can't read with it",
+        full_key.display()
+    )
+}
+
+/// Folders that units do not see or can't write to.
+const CLOSED: [&str; 7] = ["/tmp", "/var/tmp", "/home", "/root", "/run/user", "/usr", "/boot"];
+
+/// What the units will not find where it is.
+fn unreachable(socket: &str, places: &[&Path]) -> Vec<String> {
+    let is_closed = |path: &Path| CLOSED.iter().any(|folder| path.starts_with(folder));
+    let paths = [Path::new(socket)].into_iter().chain(places.iter().copied());
+    let closed = paths.filter(|path| is_closed(path));
+    closed
+        .map(|path| format!("units see no {}, or can't write there: take another place", path.display()))
+        .collect()
+}
+
+/// The account of the system, and the folder that belongs to it.
+fn system_steps(repository: &Path, name: &str) -> Vec<Step> {
+    let account = [
+        "useradd",
+        "--system",
+        "--user-group",
+        "--no-create-home",
+        "--shell",
+        "/usr/sbin/nologin",
+        SYSTEM_ACCOUNT,
+    ];
+    let is_there = Command::new("getent").args(["passwd", SYSTEM_ACCOUNT]).output();
+    let mut steps = vec![Step::command(&account, is_there.is_ok_and(|output| output.status.success()))];
+    if !address::is_in_store(repository) {
+        let home = repository.join(name);
+        let owner = ["install", "-d", "-o", SYSTEM_ACCOUNT, "-g", SYSTEM_ACCOUNT, "-m", "0700"];
+        let folders = [repository.display().to_string(), home.display().to_string()];
+        let words: Vec<&str> = owner.into_iter().chain(folders.iter().map(String::as_str)).collect();
+        steps.push(Step::command(&words, home.is_dir()));
+    }
+    steps
+}
+
+/// The settings of the units.
+fn settings(arguments: &Arguments, name: &str, socket: &str) -> Result<String> {
+    let (socket, repository) = (value(Path::new(socket))?, value(&arguments.to)?);
+    Ok(format!(
+        "SOURCE=mysql:{socket}\nREPO={repository}\nNAME={name}\n# Further options of remora backup.\nOPTIONS=\n"
+    ))
+}
+
+/// A path as systemd reads it in a file of variables.
+fn value(path: &Path) -> Result<&str> {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"\"'\\$#;".contains(c);
+    let text = path.to_str().filter(|text| text.chars().all(is_plain));
+    text.with_context(|| {
+        format!("{}: a path for units has no spaces, quotes and signs of shells", path.display())
+    })
+}
+
+/// The commands that begin it.
+fn start(name: &str, has_log: bool) -> Vec<Step> {
+    let units = [format!("remora-backup@{name}.timer"), format!("remora-verify@{name}.timer")];
+    let log = has_log.then(|| format!("remora-binlog@{name}.service"));
+    let units: Vec<String> = units.into_iter().chain(log).collect();
+    let enable = ["systemctl", "enable", "--now"].into_iter().chain(units.iter().map(String::as_str));
+    let is_enabled = || {
+        let asked = Command::new("systemctl").args(["is-enabled", "--quiet"]).args(&units).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    let is_begun = Path::new("/run/systemd/system").is_dir() && is_enabled();
+    vec![
+        Step::command(&["systemctl", "daemon-reload"], is_begun),
+        Step::command(&enable.collect::<Vec<_>>(), is_begun),
+        Step::command(&["systemctl", "start", &format!("remora-backup@{name}.service")], is_begun),
+    ]
+}
