@@ -6,12 +6,27 @@ use anyhow::{Result, bail};
 
 use crate::{cargo, release, run};
 
+/// The crates that servers load: their dependencies have fewer licences to choose from.
+const PLUGINS: [&str; 2] = ["queue", "urlpack"];
+
 /// Licences, sources, duplicate versions; also advisories if their database is already on this machine.
 pub(crate) fn dependencies() -> Result<()> {
     ready("deny", None)?;
     let mut deny = cargo();
     deny.args(["deny", "--workspace", "check", "--hide-inclusion-graph", "licenses", "sources", "bans"]);
     run(&mut deny)?;
+    for plugin in PLUGINS {
+        let manifest = format!("plugin/{plugin}/Cargo.toml");
+        run(cargo().args([
+            "deny",
+            "--manifest-path",
+            &manifest,
+            "--config",
+            "plugin/deny.toml",
+            "check",
+            "licenses",
+        ]))?;
+    }
     let advisories = std::env::home_dir().is_some_and(|home| home.join(".cargo/advisory-dbs").is_dir());
     if !advisories {
         println!("advisories left out: their database is not on this machine; cargo deny fetch db brings it");
