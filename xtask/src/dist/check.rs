@@ -150,9 +150,11 @@ impl Tree<'_> {
 
     /// Runs a script of `xtask/dist` in it. What it mounts goes with its namespace.
     fn run(&self, script: &str, series: &str, next: &Path) -> Result<()> {
-        let enter = "mount -t proc proc \"$1/proc\" && mount --rbind /dev \"$1/dev\" && mount -t tmpfs tmp \"$1/tmp\" && \
-                     mount --bind \"$2\" \"$1/release\" && mount --bind \"$3\" \"$1/checks\" && \
-                     mkdir \"$1/tmp/next\" && mount --bind \"$4\" \"$1/tmp/next\" && exec chroot \"$1\" sh \"/checks/$5\"";
+        // The tree is a place of its own among the mounts, as a root folder is.
+        let enter = "mount --rbind \"$1\" \"$1\" && mount -t proc proc \"$1/proc\" && mount --rbind /dev \"$1/dev\" && \
+                     mount -t tmpfs tmp \"$1/tmp\" && mount --bind \"$2\" \"$1/release\" && \
+                     mount --bind \"$3\" \"$1/checks\" && mkdir \"$1/tmp/next\" && \
+                     mount --bind \"$4\" \"$1/tmp/next\" && exec chroot \"$1\" sh \"/checks/$5\"";
         let mut unshare = Command::new("unshare");
         unshare.args(["--mount", "sh", "-c", enter, "sh"]).arg(&self.folder).arg(&self.release.out);
         unshare.arg(root().join("xtask/dist")).arg(next).arg(script);

@@ -64,6 +64,8 @@ fn documents(release: &Release, package: &str, name: &str, sql: &str) -> Result<
     let stage = release.work.join(package);
     let documents = stage::folder(&stage, "files/usr/share/doc")?.join(package);
     stage::debian_documents(release, package, &documents)?;
+    let overrides = stage::folder(&stage, "files/usr/share/lintian/overrides")?.join(package);
+    std::fs::copy(root().join("packaging/lintian"), overrides)?;
     std::fs::copy(root().join("packaging/plugins/copyright"), documents.join("copyright"))?;
     stage::write(&documents.join("licenses"), &sbom::licences(&[name])?)?;
     stage::gzip(&documents.join("licenses"))?;

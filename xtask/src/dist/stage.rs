@@ -18,12 +18,8 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "files/usr/share/fish/vendor_completions.d/remora.fish"),
 ];
 
-/// Ends of names in `packaging/systemd`, and where such files go.
-const UNITS: [(&str, &str); 3] = [
-    (".service", "usr/lib/systemd/system"),
-    (".timer", "usr/lib/systemd/system"),
-    (".conf", "usr/lib/sysusers.d"),
-];
+/// The file in `packaging/systemd` that makes the account of the units.
+const ACCOUNT: &str = "sysusers.conf";
 
 /// A folder with what is the same for all architectures, made by a program that runs here.
 pub(super) fn documents(release: &Release, program: &Path) -> Result<PathBuf> {
@@ -45,7 +41,9 @@ pub(super) fn documents(release: &Release, program: &Path) -> Result<PathBuf> {
     copy_tree(&root().join("docs/manual"), &documents.join("manual"))?;
     write(&documents.join("licenses"), &sbom::licences(&sbom::PROGRAM)?)?;
     ["licenses", "NEWS.md"].into_iter().try_for_each(|name| gzip(&documents.join(name)))?;
-    std::fs::copy(root().join("packaging/lintian"), stage.join("lintian"))?;
+    for name in ["lintian", "postinst"] {
+        std::fs::copy(root().join("packaging").join(name), stage.join(name))?;
+    }
     units(&files)?;
     Ok(stage)
 }
@@ -62,15 +60,13 @@ pub(super) fn debian_documents(release: &Release, package: &str, documents: &Pat
     gzip(&documents.join("changelog"))
 }
 
-/// The units of systemd and its accounts.
-fn units(stage: &Path) -> Result<()> {
+/// The units of systemd and their account.
+fn units(files: &Path) -> Result<()> {
     let from = root().join("packaging/systemd");
+    let (units, accounts) = (folder(files, "usr/lib/systemd/system")?, folder(files, "usr/lib/sysusers.d")?);
     for name in super::files(&from)? {
-        let (_, place) = UNITS
-            .into_iter()
-            .find(|(end, _)| name.ends_with(end))
-            .with_context(|| format!("packaging/systemd/{name}: no unit and no account"))?;
-        std::fs::copy(from.join(&name), folder(stage, place)?.join(&name))?;
+        let place = if name == ACCOUNT { accounts.join("remora.conf") } else { units.join(&name) };
+        std::fs::copy(from.join(&name), place).context(name)?;
     }
     Ok(())
 }
