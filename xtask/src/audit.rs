@@ -6,18 +6,26 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cargo, release, run};
 
+/// The crates that servers load: their dependencies have fewer licences to choose from.
+const PLUGINS: [&str; 2] = ["queue", "urlpack"];
+
 /// Licences, sources, duplicate versions; also advisories if their database is already on this machine.
 pub(crate) fn dependencies() -> Result<()> {
     ready("deny", None)?;
     let mut deny = cargo();
     deny.args(["deny", "--workspace", "check", "--hide-inclusion-graph", "licenses", "sources", "bans"]);
     run(&mut deny)?;
-    // The server is GPL-2.0 only, and Apache-2.0 does not go together with that.
-    for plugin in ["plugin/urlpack", "plugin/queue"] {
-        let manifest = format!("{plugin}/Cargo.toml");
-        let mut deny = cargo();
-        deny.args(["deny", "--manifest-path", &manifest, "--exclude-dev", "--config", "deny-server.toml"]);
-        run(deny.args(["check", "--hide-inclusion-graph", "licenses"]))?;
+    for plugin in PLUGINS {
+        let manifest = format!("plugin/{plugin}/Cargo.toml");
+        run(cargo().args([
+            "deny",
+            "--manifest-path",
+            &manifest,
+            "--config",
+            "plugin/deny.toml",
+            "check",
+            "licenses",
+        ]))?;
     }
     packages()?;
     let advisories = std::env::home_dir().is_some_and(|home| home.join(".cargo/advisory-dbs").is_dir());

@@ -1,7 +1,7 @@
 //! Tests that need a whole machine: logical volumes, an sshd, servers under load. They run in a small
 //! emulated virtual machine, so that they need nothing from this machine but a processor.
 
-mod image;
+pub(crate) mod image;
 mod load;
 mod machine;
 mod scenario;

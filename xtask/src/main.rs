@@ -9,6 +9,7 @@ mod audit;
 mod bench;
 mod corpora;
 mod demo;
+mod dist;
 mod fuzz;
 mod guest;
 mod header;
@@ -35,14 +36,18 @@ const HELP: &str = "cargo xtask CHORE
   sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo [ARGS]                     build remora with its plugins, then remora demo ARGS
   record FILE PROGRAM [ARGS]      run a program, and record what it prints for asciinema: docs/demo.cast is remora demo
+  dist [--key FILE] [--programs FOLDER] [--check]
+                                  the files of a release: programs, packages, wheels, image, sums, signed with FILE.
+                                  --programs: of programs built before, FOLDER/x86_64/remora and aarch64/remora;
+                                  --check: install and use them in bare systems, build them again elsewhere
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words
   header                          rewrite plugin/queue/queue_abi.h from the functions that it declares
   matrix                          rewrite the tables of servers in documents
   ci [--full] [--since REV]       what a change must pass: format, tidy, lints, documents, tests. --full, before a release:
-                                  also every server, dependencies, fuzzing, virtual machine, size; --since: also mutants
-                                  of what has changed since then
+                                  also every server, dependencies, fuzzing, virtual machine, packages, size; --since: also
+                                  mutants of what has changed since then
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of, for that long; all of them share the time
   size                            build the release program, and say how large it is without symbols
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
@@ -85,6 +90,7 @@ fn main() -> ExitCode {
         Some("sanitize") => plugin::sanitize(rest),
         Some("demo") => demo::show(rest),
         Some("record") => demo::record(rest),
+        Some("dist") => dist::run_chore(rest),
         Some("test") => test::run(rest),
         Some("guest") => guest::run_tests(rest),
         Some("tidy") => tidy::run(),
@@ -160,6 +166,13 @@ fn ci(arguments: &[String]) -> Result<()> {
             Ok(())
         })?;
         phases.take("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]))?;
+        phases.take("packages", || {
+            match dist::check::missing() {
+                None => dist::run_chore(&["--check".to_owned()])?,
+                Some(why) => told.push(format!("checks of packages left out: {why}")),
+            }
+            Ok(())
+        })?;
         phases.take("release program", || audit::size().map(|size| told.push(size)))?;
     }
     if let Some(since) = since {

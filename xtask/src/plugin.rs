@@ -24,6 +24,8 @@ const PROBES: &str = "generated/probes_mysql_nodtrace.h";
 
 /// The library.
 const LIBRARY: &str = "ha_queue.so";
+/// The core.
+pub(crate) const CORE: &str = "libha_queue_core.a";
 /// The folder of the libraries in the target folder.
 const FOLDER: &str = "plugin";
 
@@ -161,13 +163,17 @@ fn in_folder(folder: &str, product: Product) -> PathBuf {
 /// Builds the engine for a server, in a folder of the target folder.
 fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf> {
     setup::run_for_plugin()?;
+    run(cargo().args(["build", "--release", "--quiet", "--package", "queue-plugin"]))?;
+    link(server, target().join("release").join(CORE), folder, more)
+}
+
+/// Compiles the C++ for a server and links it with a core.
+fn link(server: &Installation, core: PathBuf, folder: &str, more: &[&str]) -> Result<PathBuf> {
     // The C++ is linked with the library whose header it is compiled against.
     if let Some(stale) = header::stale(&root())? {
         bail!(stale);
     }
     let headers = Headers::of(server)?;
-    run(cargo().args(["build", "--release", "--quiet", "--package", "queue-plugin"]))?;
-    let core = target().join("release/libha_queue_core.a");
     let library = in_folder(folder, server.product);
     let folder = library.parent().context("the library has a folder")?;
     std::fs::create_dir_all(folder)?;
@@ -194,6 +200,55 @@ fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf
     std::fs::write(&kept, line)?;
     println!("{} for {} ({})", library.display(), server.product, server.version);
     Ok(library)
+}
+
+/// Builds the engine, around this core, for every patch release of a server that Debian's archive has. Returns the
+/// numbers of these releases, with the libraries; none if the archive lacks the source of the series.
+pub(crate) fn for_releases(product: Product, core: &Path, more: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+    let mut built = Vec::new();
+    for server in releases(product)? {
+        let number = server.version.split('-').next().unwrap_or_default().to_owned();
+        match link(&server, core.to_owned(), &format!("plugin-releases/{number}"), more) {
+            Ok(library) => built.push((number, library)),
+            Err(error) if error.is::<NoSource>() => {
+                println!("no ENGINE=QUEUE for {product} {number}: {error}")
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(built)
+}
+
+/// The programs of all patch releases of a server in Debian's archive, unpacked into the cache.
+fn releases(product: Product) -> Result<Vec<Installation>> {
+    const PACKAGE: &str = "mariadb-server-core";
+    let state = tempfile::Builder::new().prefix("remora-apt-").tempdir()?;
+    let archive = Archive::open(product, state.path(), product.debian_release(), &["deb"])?;
+    let cache = places()?.cache.join("server-source");
+    let mut servers = Vec::new();
+    for package in archive.versions(PACKAGE)? {
+        let (number, revision) = (upstream(&package), package.rsplit_once('-').map_or("", |(_, last)| last));
+        let base = cache.join(format!("server-{number}-{revision}"));
+        let daemon = base.join("usr/sbin/mariadbd");
+        if !daemon.is_file() {
+            archive.unpack(&[&format!("{PACKAGE}={package}")], &base)?;
+        }
+        let share = base.join("usr/share/mysql");
+        let version = format!("{number}-MariaDB-{revision}");
+        let plugin_dir = base.join("usr/lib/mysql/plugin");
+        servers.push(Installation {
+            product,
+            is_own: false,
+            version,
+            daemon,
+            base,
+            share,
+            libraries: None,
+            loader: None,
+            plugin_dir,
+        });
+    }
+    Ok(servers)
 }
 
 /// The compiler with what the headers and the sources are both compiled with.

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,8 +17,11 @@ use disk::{Disk, Files, RealDisk, Tree};
 use far::{CloneReport, CloneRequest, CommandOutput, Connection};
 use tempfile::TempDir;
 
-/// The static program for the remote side, for machines of our own architecture, compressed with zstd.
-const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
+/// The static programs for the remote side: for each architecture that this build has one for, as `uname -m` and
+/// Rust name it, the program, compressed with zstd.
+const FAR: &[(&str, &[u8])] = include!(env!("REMORA_FAR"));
+/// The longest line by which a machine may tell its system and architecture, in bytes.
+const MACHINE_MAX: u64 = 256;
 /// Starts a program of the system: programs for administrators are not on everybody's path, and their output
 /// must be in English.
 const TOOL: &str = "PATH=$PATH:/usr/sbin:/sbin LC_ALL=C exec \"$@\"";
@@ -315,18 +318,16 @@ impl Host {
             ssh.arg("-p").arg(port.to_string());
         }
         ssh.args(["-T", "-e", "none", "--", &address.destination]);
-        let mut program = Vec::new();
-        codec::decoder(Box::new(FAR))?.1.read_to_end(&mut program)?;
-        ssh.arg(format!("exec sh -c '{}'", far::bootstrap_script(program.len(), call.nice)));
+        ssh.arg(format!("exec sh -c '{}'", far::bootstrap_script(call.nice)));
         // Signals to our process group must not reach ssh; we decide what to do.
         ssh.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut ssh = ssh
             .spawn()
             .map_err(|error| io::Error::new(error.kind(), format!("ssh can't be started: {error}")))?;
         let said = Arc::default();
-        let (greeted, listened) = greet(&mut ssh, &program, &said)?;
-        let host = match greeted {
-            Ok(connection) => Host { connection, ssh, said, sockets },
+        let (greeted, listened) = greet(&mut ssh, &said)?;
+        let (connection, sent) = match greeted {
+            Ok(greeted) => greeted,
             Err(error) => {
                 let status = ssh.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
                 // The last messages may still be on their way; a shared connection would keep the pipe open
@@ -337,7 +338,8 @@ impl Host {
                 return Err(io::Error::new(error.kind(), format!("{address} can't be reached: {why}")));
             }
         };
-        if host.connection.greeting().program != *blake3::hash(&program).as_bytes() {
+        let host = Host { connection, ssh, said, sockets };
+        if host.connection.greeting().program != *sent.as_bytes() {
             return Err(io::Error::other(format!("{address} does not run the program that was sent")));
         }
         Ok(host)
@@ -351,14 +353,14 @@ impl Drop for Host {
     }
 }
 
-/// Sends the program and waits for its greeting. The receiver is signalled when ssh has no more messages.
-fn greet(
-    ssh: &mut Child,
-    program: &[u8],
-    said: &Arc<Mutex<Vec<u8>>>,
-) -> io::Result<(io::Result<Connection>, Receiver<()>)> {
+/// A connection, and the hash of the program that was sent for it.
+type Greeted = (Connection, blake3::Hash);
+
+/// Sends the program for the machine and waits for its greeting. The receiver is signalled when ssh has no more
+/// messages.
+fn greet(ssh: &mut Child, said: &Arc<Mutex<Vec<u8>>>) -> io::Result<(io::Result<Greeted>, Receiver<()>)> {
     let missing = || io::Error::other("a pipe to ssh is missing");
-    let (mut input, output) = (ssh.stdin.take().ok_or_else(missing)?, ssh.stdout.take().ok_or_else(missing)?);
+    let (input, output) = (ssh.stdin.take().ok_or_else(missing)?, ssh.stdout.take().ok_or_else(missing)?);
     let mut errors = ssh.stderr.take().ok_or_else(missing)?;
     let (ended, listened) = bounded(1);
     let said = Arc::clone(said);
@@ -372,8 +374,36 @@ fn greet(
         }
         ended.send(()).ok();
     });
-    let sent = input.write_all(program).and_then(|()| input.flush());
-    Ok((sent.and_then(|()| Connection::new(Box::new(output), Box::new(input))), listened))
+    Ok((send(output, input), listened))
+}
+
+/// Asks what machine is there, sends the program for it, and waits for its greeting.
+fn send(mut output: ChildStdout, mut input: ChildStdin) -> io::Result<Greeted> {
+    let mut machine = Vec::new();
+    // Byte by byte: what follows is for the connection.
+    while !machine.ends_with(b"\n") {
+        if (&mut output).take(1).read_to_end(&mut machine)? == 0 || machine.len() as u64 > MACHINE_MAX {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended"));
+        }
+    }
+    let program = program_for(String::from_utf8_lossy(&machine).trim_end())?;
+    writeln!(input, "{}", program.len())?;
+    input.write_all(&program)?;
+    input.flush()?;
+    Ok((Connection::new(Box::new(output), Box::new(input))?, blake3::hash(&program)))
+}
+
+/// The program for a machine, as `uname -sm` describes it.
+fn program_for(machine: &str) -> io::Result<Vec<u8>> {
+    let named = |arch: &str| machine.strip_prefix("Linux ") == Some(arch);
+    let Some((_, packed)) = FAR.iter().find(|(arch, _)| named(arch)) else {
+        let known: Vec<&str> = FAR.iter().map(|(arch, _)| *arch).collect();
+        let text = format!("it is {machine}; this remora brings a program for Linux {}", known.join(" and "));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    };
+    let mut program = Vec::new();
+    codec::decoder(Box::new(*packed))?.1.read_to_end(&mut program)?;
+    Ok(program)
 }
 
 /// ssh's messages, in one line.
@@ -400,6 +430,17 @@ mod tests {
         assert!(error.starts_with("no-such-program is not on "), "{error}");
         let error = tool(&["sh", "-c", "echo '  one' >&2; echo two >&2; exit 5"]).unwrap_err();
         assert_eq!(error, "sh: one; two (exit code 5)");
+    }
+
+    #[test]
+    fn each_machine_gets_its_own_program_and_another_one_none() {
+        let ours = std::env::consts::ARCH;
+        let program = program_for(&format!("Linux {ours}")).unwrap();
+        assert!(program.starts_with(b"\x7fELF"));
+        for other in ["Linux riscv64".to_owned(), format!("Darwin {ours}"), ours.to_owned()] {
+            let error = program_for(&other).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("it is {other};")) && error.contains(ours), "{error}");
+        }
     }
 
     #[test]

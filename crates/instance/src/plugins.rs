@@ -10,8 +10,7 @@ use server::{Environment, Overrides, Session, Target};
 struct Plugin {
     library: &'static str,
     sql: &'static str,
-    /// The ability that a server needs to load it. Such a library is built for one server, and is in a folder
-    /// named after it.
+    /// The ability that a server needs to load it. Such a library is built for one server: see [`engine_places`].
     needs: Option<Ability>,
 }
 
@@ -51,8 +50,7 @@ pub fn libraries(server: &Installation, is_member: bool) -> anyhow::Result<Libra
             libraries.notes.push(format!("without ENGINE=QUEUE, which is there for {}", able.join(" and ")));
             continue;
         }
-        let places = places.each_ref().map(|place| place.join(server.product.id()));
-        match find(plugin.library, &places, server.product) {
+        match find(plugin.library, &engine_places(&places, server), server.product) {
             Ok(library) => libraries.found.push(library),
             Err(error) => libraries.notes.push(format!("without ENGINE=QUEUE: {error}")),
         }
@@ -67,13 +65,22 @@ fn places() -> anyhow::Result<[PathBuf; 2]> {
     Ok([beside.to_owned(), beside.join("../lib/remora")])
 }
 
+/// Where libraries for one server are, for these places of all: a package has a folder for each of its releases
+/// in a folder named after it, and a checkout one library for the release that is there.
+fn engine_places(places: &[PathBuf], server: &Installation) -> Vec<PathBuf> {
+    let release = server.version.split('-').next().unwrap_or_default();
+    let of_series = places.iter().map(|place| place.join(server.product.id()));
+    of_series.flat_map(|folder| [folder.join(release), folder]).collect()
+}
+
 fn find(library: &str, places: &[PathBuf], server: Product) -> anyhow::Result<PathBuf> {
     match places.iter().map(|place| place.join(library)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => {
             let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
             let program = std::env::current_exe().unwrap_or_default();
-            bail!("{library} is neither in {}; {}", places.join(" nor in "), source(&program, server))
+            let source = source(&program, library, server);
+            bail!("{library} is neither in {}; {source}", places.join(" nor in "))
         }
     }
 }
@@ -81,15 +88,20 @@ fn find(library: &str, places: &[PathBuf], server: Product) -> anyhow::Result<Pa
 /// Where packages have the program.
 const PACKAGED: &str = "/usr/bin";
 
-/// Where the libraries come from, for the program at this path: packages of their own have them, or a
-/// checkout builds them.
-fn source(program: &Path, server: Product) -> String {
+/// Where a library comes from, for the program at this path: a package of its own has it, or a checkout builds
+/// it.
+fn source(program: &Path, library: &str, server: Product) -> String {
     if !program.starts_with(PACKAGED) {
         return "cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout"
             .to_owned();
     }
+    if library != ENGINE {
+        return "the package remora-urlpack has it".to_owned();
+    }
     let (major, minor) = server.series();
-    format!("the package remora-plugins-{major}.{minor} has it")
+    format!(
+        "the package remora-plugins-{major}.{minor} has it, for releases that were there when it was made"
+    )
 }
 
 /// The library of ENGINE=QUEUE for a private server, if the server does not find it by itself.
@@ -100,7 +112,7 @@ pub fn engine(installation: &Installation) -> anyhow::Result<Option<PathBuf>> {
     if installation.plugin_dir.join(ENGINE).is_file() {
         return Ok(None);
     }
-    let places = places()?.map(|place| place.join(installation.product.id()));
+    let places = engine_places(&places()?, installation);
     let found = match installation.is_own {
         true => Err(anyhow::anyhow!("it was built for another server")),
         false => find(ENGINE, &places, installation.product),
@@ -154,13 +166,16 @@ mod tests {
 
     use sandbox::Product;
 
-    use super::source;
+    use super::{ENGINE, source};
 
     #[test]
     fn a_packaged_program_names_a_package_and_another_one_names_cargo() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/remora");
-        assert!(source(&here, Product::MariaDb118).contains("cargo xtask plugin"));
-        let said = source(Path::new("/usr/bin/remora"), Product::MariaDb118);
+        assert!(source(&here, ENGINE, Product::MariaDb118).contains("cargo xtask plugin"));
+        let packaged = Path::new("/usr/bin/remora");
+        let said = source(packaged, ENGINE, Product::MariaDb118);
         assert!(said.contains("remora-plugins-11.8") && !said.contains("cargo"), "{said}");
+        let said = source(packaged, "liburlpack_udf.so", Product::MySql97);
+        assert!(said.contains("remora-urlpack"), "{said}");
     }
 }

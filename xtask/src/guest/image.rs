@@ -188,7 +188,7 @@ fn debootstrap(root: &Path) -> Result<()> {
 }
 
 /// apt's own sources, as far as they are of this distribution.
-fn sources(distribution: &str) -> Result<String> {
+pub(crate) fn sources(distribution: &str) -> Result<String> {
     let format = "$(ORIGIN) deb $(REPO_URI) $(RELEASE) $(COMPONENT)";
     let told =
         Command::new("apt-get").args(["indextargets", "Created-By: Packages", "--format", format]).output();
