@@ -1,0 +1,2 @@
+cp "$PROJECT/demo/urls_world.txt" urls.txt
+mkdir -p /usr/lib/mysql/plugin/urlpack || true
