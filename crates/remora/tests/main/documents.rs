@@ -16,7 +16,7 @@ use crate::support::{PATIENCE, places, skipped};
 
 /// What the machine of a page does not have.
 const NEEDS: [&str; 9] =
-    ["broker", "devices", "galera", "minutes", "mysql", "network", "service", "sources", "terminal"];
+    ["broker", "devices", "disk", "galera", "minutes", "network", "overload", "replica", "service"];
 
 /// The variable that chooses pages: those whose paths have its text in them.
 const PAGES: &str = "REMORA_TEST_PAGES";
@@ -132,7 +132,7 @@ fn plain(line: &str) -> String {
             let number = &rest[..rest.find(|c| !inner(c)).unwrap_or(rest.len())];
             let number = number.trim_end_matches(|c: char| !c.is_ascii_digit());
             rest = &rest[number.len()..];
-            let units = [" GB", " MB", " kB", " B", "k", "M", "G"];
+            let units = [" GB", " MB", " kB", " B", " M", " k", "k", "M", "G"];
             let unit = units.iter().find(|unit| {
                 let after = rest.strip_prefix(**unit);
                 after.is_some_and(|after| !after.starts_with(|c: char| c.is_alphanumeric()))

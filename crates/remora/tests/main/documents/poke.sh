@@ -1,2 +1,2 @@
 remora sandbox stop db1
-server --option skip-name-resolve=0
+remora sandbox start db1 --option skip-name-resolve=0

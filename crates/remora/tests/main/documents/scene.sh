@@ -35,10 +35,27 @@ hits() {
 
 # A backup, the archived log, and a DELETE without its WHERE, after which the log is archived again.
 history() {
+    mariadb -e "SET GLOBAL binlog_row_metadata = 'FULL'"
+    remora backup mysql: --to /backup
     remora backup mysql: --to /backup
     remora binlog /backup/db1 --once
+    for order in 5001 5002 5003; do mariadb -e "INSERT INTO orders VALUES ($order, 1, 2.50, 'new')" shop; done
     mariadb -e "SET gtid_seq_no = 90113; DELETE FROM orders" shop
     remora binlog /backup/db1 --once
+}
+
+# The plugins, and a queue whose consumer has failed.
+queue() {
+    remora sandbox stop db1
+    remora sandbox start db1 --plugins
+    mariadb shop <<'SQL'
+CREATE TABLE dead (id INT, customer INT, body TEXT, failed INT NULL, why TEXT NULL) ENGINE=QUEUE FAILED=failed WHY=why;
+CREATE TABLE jobs (id INT, customer INT, body TEXT) ENGINE=QUEUE TRIES=2 BACKOFF='0,1,0' DEAD='dead' KEEP=86400;
+INSERT INTO jobs SELECT seq, seq % 3, 'mail' FROM seq_1_to_6;
+INSERT INTO dead SELECT seq, seq, 'mail', 2, 'no such host' FROM seq_1_to_4;
+SELECT * FROM jobs WHERE queue_wait('jobs');
+SELECT queue_end();
+SQL
 }
 
 # This machine's sshd, and a key for it.
@@ -61,6 +78,8 @@ store() {
     echo 'export AWS_ACCESS_KEY_ID=id AWS_SECRET_ACCESS_KEY=secret AWS_ENDPOINT_URL=http://127.0.0.1:8333' > /tmp/env
     . /tmp/env
     until remora list s3://company-backups/none 2>&1 | grep -q 'no backup'; do sleep 0.1; done
+    printf 's3.bucket.create -name retained\ns3.bucket.lock -name retained -enable\n' |
+        "$XDG_CACHE_HOME/remora/store/weed" shell -master=127.0.0.1:9333.19333 -filer=127.0.0.1:8888.18888
 }
 
 server
