@@ -1,10 +1,11 @@
-//! The commands of README.md and of the pages for users, run as they are written, on a machine made for each page.
+//! The commands of README.md and of the pages for users, run as they are written, on a machine made for each
+//! page.
 //!
-//! A fenced block `console` is a session: lines with `$ ` are run by bash, one after another in the page's order, and
-//! what is shown below them is compared with what they print. Numbers, dates and sizes may differ; `...` stands for any
-//! lines, and `[..]` for any text within a line. A command that shows nothing may print anything. Each has to end with
-//! 0, the last one of a block `console,exit=N` with N. A block `console,needs=WHAT` is not run; [`NEEDS`] has the
-//! reasons.
+//! A fenced block `console` is a session: lines with `$ ` are run by bash, one after another in the page's
+//! order, and what is shown below them is compared with what they print. Numbers, dates and sizes may differ;
+//! `...` stands for any lines, and `[..]` for any text within a line. A command that shows nothing may print
+//! anything. Each has to end with 0, the last one of a block `console,exit=N` with N. A block
+//! `console,needs=WHAT` is not run; [`NEEDS`] has the reasons.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-# Makes the machine of a page, and runs the page there. It is called db1, has a MariaDB where Debian's is, and its own
-# files except for the system's programs. It ends with the first process of its namespaces.
+# Makes the machine of a page, and runs the page there. It is called db1, has a MariaDB where Debian's is, and
+# its own files except for the system's programs. It ends with the first process of its namespaces.
 #
-# Arguments: a folder with page.sh, and prepare.sh if the page needs more; the program's folder; the cache folder of
-# sandboxes; the project.
+# Arguments: a folder with page.sh, and prepare.sh if the page needs more; the program's folder; the cache
+# folder of sandboxes; the project.
 set -eu
 folder=$1 programs=$2 cache=$3 project=$4
 root=$folder/root
