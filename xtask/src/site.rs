@@ -55,8 +55,8 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// Copies a file of the project to where mdBook finds it. mdBook makes `index.html` of a README.md, and does not
-/// change the links to it.
+/// Copies a file of the project to where mdBook finds it. mdBook makes `index.html` of a README.md, and does
+/// not change the links to it.
 fn stage(root: &Path, file: &Path, source: &Path) -> Result<()> {
     let to = source.join(renamed(&file.to_string_lossy()));
     std::fs::create_dir_all(to.parent().unwrap_or(source))?;
