@@ -136,8 +136,7 @@ mod tests {
 
     #[test]
     fn links_lead_to_topics() {
-        let page =
-            "# A\n```console\n$ a [b](c)\n```\n![picture](a.svg)\nsee [slow](slow-server.md#x), [it](../manual/import.md). `a[0]`\n";
+        let page = "# A\n```console\n$ a [b](c)\n```\n![picture](a.svg)\nsee [slow](slow-server.md#x), [it](../manual/import.md). `a[0]`\n";
         assert_eq!(plain(page), "# A\n    $ a [b](c)\nsee slow (remora help slow-server), it. `a[0]`\n");
     }
 }

@@ -1,1 +1,1 @@
-head -n 3000 "$PROJECT/demo/urls_world.txt" > urls.txt
+head -n 1000 "$PROJECT/demo/urls_world.txt" > urls.txt
