@@ -94,3 +94,41 @@ fn no_page_shows_an_option_that_does_not_exist() {
     }
     assert!(unknown.is_empty(), "{unknown:#?}");
 }
+
+/// Messages of servers on the page of messages.
+const OF_SERVERS: [&str; 2] = ["Access denied for user", "Too many connections"];
+
+/// The texts of all sources, with the lines of each string joined.
+fn sources(folder: &std::path::Path, found: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_ours = path.file_name().is_none_or(|name| name != "tests" && name != "documented.rs");
+        if path.is_dir() && is_ours {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") && is_ours {
+            found.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn each_message_on_the_page_of_messages_is_one_of_ours() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut text = String::new();
+    sources(&std::path::Path::new(root).join("crates"), &mut text);
+    let mut joined = String::new();
+    for (at, part) in text.split("\\\n").enumerate() {
+        joined.push_str(if at == 0 { part } else { part.trim_start() });
+    }
+    let page = std::fs::read_to_string(format!("{root}/docs/guide/troubleshooting.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let messages = rows.flat_map(|row| row.split(" | ").next().unwrap_or(row).split("`, `"));
+    let mut count = 0;
+    for message in messages {
+        count += 1;
+        let message = message.trim_end_matches('`');
+        let is_known = joined.contains(message) || OF_SERVERS.contains(&message);
+        assert!(is_known, "no source has {message:?}");
+    }
+    assert!(count > 20, "{count} messages");
+}
