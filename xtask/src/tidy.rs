@@ -7,6 +7,8 @@ mod document;
 mod map;
 mod shape;
 
+pub(crate) use document::{SUMMARY, plain};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,7 +89,7 @@ pub(crate) fn run() -> Result<()> {
     bail!("{} problems", complaints.len())
 }
 
-fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
     let listed =
         Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output()?;
     let text = String::from_utf8(listed.stdout)?;

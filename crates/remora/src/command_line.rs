@@ -126,24 +126,61 @@ fn line(words: &[&str], report: &Report) -> anyhow::Result<Exit> {
 
 /// Words that people try, and our command that does it. Clap would suggest the command with the most similar
 /// spelling.
-const LOOKED_FOR: [(&[&str], &str); 7] = [
+const LOOKED_FOR: [(&[&str], &str); 15] = [
     (
         &["slow", "queries", "digest", "digests", "statements"],
-        "statements that take long: remora stat --digests 10",
+        "statements that take long: remora stat --digests 10; more: remora help slow-server",
     ),
     (
-        &["monitor", "top", "watch", "status", "processlist", "ps", "live"],
+        &["monitor", "top", "watch", "status", "processlist", "ps", "live", "innotop"],
         "what a server does: remora stat, and as a screen remora stat --live",
     ),
     (
-        &["locks", "blockers", "blocked", "waits", "deadlock", "deadlocks"],
+        &["locks", "blockers", "blocked", "waits", "deadlock", "deadlocks", "pt-kill"],
         "who waits for whom: remora routines install --only blockers, then CALL m.blockers(); lock waits per second: \
          remora stat --view lock",
     ),
+    (
+        &["full", "connections", "kill", "too-many-connections"],
+        "a server that lets nobody in: remora poke max-connections 500; more: remora help server-is-full",
+    ),
     (&["variables", "settings", "config"], "settings: remora vars"),
-    (&["replication", "replica", "slave"], "replication: remora stat --view replication"),
-    (&["export", "mysqldump"], "a server as files: remora dump; the rows of a table: remora extract"),
-    (&["flashback", "rollback"], "changes taken back: remora reverse; an import taken back: remora undo"),
+    (
+        &["upgrade", "update", "checker"],
+        "what changes with a new series: remora vars 10.11 11.8, and remora vars check FILE --for 11.8; more: \
+         remora help upgrade-settings",
+    ),
+    (&["replication", "replica", "slave", "lag"], "how late a replica is: remora stat --view replication"),
+    (
+        &["export", "mysqldump", "mariadb-dump", "mydumper"],
+        "a server as files: remora dump; the rows of a table: remora extract",
+    ),
+    (&["myloader", "source"], "what remora dump has written: remora load"),
+    (
+        &["csv", "tsv", "json", "load-data", "mysqlimport"],
+        "rows of a file: remora import FILE --into db.table --create",
+    ),
+    (
+        &["copy", "move", "clone", "migrate"],
+        "a server to another one: remora dump, then remora load; more: \
+         remora help move-to-a-new-server",
+    ),
+    (
+        &["xtrabackup", "mariabackup", "mariadb-backup", "snapshot"],
+        "a running server: remora backup mysql: --to REPO; more: remora help nightly-backups",
+    ),
+    (
+        &["pitr", "point-in-time", "recover", "recovery"],
+        "a point in time: remora restore REPO/NAME --to PATH --until TIME; more: remora help point-in-time",
+    ),
+    (
+        &["mysqlbinlog", "mariadb-binlog"],
+        "what was changed, and when: remora log; the log archived: remora binlog",
+    ),
+    (
+        &["flashback", "rollback"],
+        "changes taken back: remora reverse, see remora help undo-a-delete; an import taken back: remora undo",
+    ),
 ];
 
 /// Adds our hint to the error about an unknown command, if `typed` is a word that stands for one of our
@@ -252,6 +289,8 @@ mod tests {
         for (words, tip) in LOOKED_FOR {
             let named = tip.split("remora ").nth(1).unwrap().split([' ', ',', ';']).next().unwrap();
             assert!(commands.find_subcommand(named).is_some(), "{tip}");
+            let topic = tip.split("remora help ").nth(1).and_then(|rest| rest.split([' ', ';']).next());
+            assert!(topic.is_none_or(|topic| crate::topic::asked(topic, &commands).is_some()), "{tip}");
             for word in words {
                 let message = hint(word);
                 assert!(message.contains(tip) && !message.contains("similar"), "{message}");

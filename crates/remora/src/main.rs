@@ -5,6 +5,8 @@ mod chosen;
 mod command_line;
 mod commands;
 mod complete;
+#[cfg(test)]
+mod documented;
 mod exit;
 mod keep;
 mod keys;
@@ -18,6 +20,7 @@ mod report;
 mod retain;
 mod stop;
 mod terminal;
+mod topic;
 
 use std::process::ExitCode;
 
@@ -44,16 +47,19 @@ fn main() -> ExitCode {
         Err(error) => return fail(&asked, &error),
     };
     if line.arguments.len() == 1 {
-        return match Report::plain().data(overview::TASKS.trim_end()) {
-            Ok(()) => ExitCode::from(Exit::Done.code()),
-            Err(error) => fail(&Report::plain(), &error.into()),
-        };
+        return show(overview::TASKS);
     }
     // Many people look for help there.
     let short_h = line.arguments.iter().any(|argument| argument == "-h");
     let typed = line.arguments.iter().skip(1).filter_map(|word| word.to_str());
     let typed = typed.map(str::to_owned).find(|word| !word.starts_with('-'));
     let command = overview::with_groups(command_line::with_exit_status(Cli::command()));
+    if let [_, help, topic] = line.arguments.as_slice() {
+        let topic = topic.to_str().filter(|_| help == "help");
+        if let Some(page) = topic.and_then(|topic| topic::asked(topic, &command)) {
+            return show(&page);
+        }
+    }
     let cli =
         match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
             Ok(cli) => cli,
@@ -77,6 +83,14 @@ fn main() -> ExitCode {
     match command_line::run(cli.command, line.password, &report) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(error) => fail(&report, &error),
+    }
+}
+
+/// Prints a text that somebody asked for.
+fn show(text: &str) -> ExitCode {
+    match Report::plain().data(text.trim_end()) {
+        Ok(()) => ExitCode::from(Exit::Done.code()),
+        Err(error) => fail(&Report::plain(), &error.into()),
     }
 }
 

@@ -13,7 +13,7 @@ remora moves data into and out of MariaDB and MySQL, keeps it safe, and shows wh
   remora stat --live                                        show what a server does
   remora sandbox start                                      start a private server to try things on
 
-remora --help lists all commands, and remora COMMAND --help explains one, with examples.
+remora --help lists all commands, remora COMMAND --help explains one; remora help topics: tasks
 ";
 
 /// The lines of the tasks.
@@ -54,7 +54,10 @@ fn group(command: &Command, title: &str, names: &[&str]) -> String {
     let line = |name: &&str| {
         let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
         // clap adds this one when it prints.
-        let about = about.unwrap_or_else(|| "Print this message, or the help of a command".to_owned());
+        let about = about.unwrap_or_else(|| {
+            "Print this message, the help of a command, or a page; remora help topics lists the pages"
+                .to_owned()
+        });
         let words = wrapped(&about, WIDTH - NAME - 2);
         format!("  {name:<NAME$}{}\n", words.join(&format!("\n{:1$}", "", NAME + 2)))
     };

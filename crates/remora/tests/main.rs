@@ -37,6 +37,8 @@ mod demo;
 mod dialect_guess;
 #[path = "main/doctor.rs"]
 mod doctor;
+#[path = "main/documents.rs"]
+mod documents;
 #[path = "main/dump.rs"]
 mod dump;
 #[path = "main/duplicate_keys.rs"]

@@ -13,6 +13,14 @@ const SENTENCE_WORDS_MAX: usize = 40;
 const GLOSSARY: &str = "docs/glossary.md";
 const REFUSED: &str = "## Words we do not use";
 
+/// The order of the pages in the site, relative to `docs`, and the folders whose pages it has.
+pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
+const IN_ORDER: [&str; 4] = ["docs", "docs/guide", "docs/manual", "docs/formats"];
+
+/// The pages of tasks, and the most words of prose between two of their examples.
+const TASKS: &str = "docs/guide";
+const PROSE_WORDS_MAX: usize = 80;
+
 /// Documents outside of `docs`.
 const AT_THE_TOP: [&str; 3] = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"];
 
@@ -34,9 +42,12 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
             }
             check_sentences(&shown, line, &prose, complaints);
         }
+        if file.starts_with(TASKS) {
+            check_prose(&file, &text, complaints);
+        }
         links(root, &file, &text, complaints)?;
     }
-    Ok(())
+    check_order(root, complaints)
 }
 
 /// The refused words of the glossary.
@@ -73,7 +84,7 @@ fn read(root: &Path, file: &Path) -> Result<String> {
 /// The documents, below the root.
 fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = AT_THE_TOP.iter().map(PathBuf::from).collect();
-    for folder in ["docs", "docs/manual"] {
+    for folder in ["docs", "docs/guide", "docs/manual"] {
         for entry in std::fs::read_dir(root.join(folder))? {
             let name = PathBuf::from(entry?.file_name());
             if name.extension().is_some_and(|end| end == "md") {
@@ -188,7 +199,7 @@ fn links(root: &Path, file: &Path, text: &str, complaints: &mut Vec<String>) -> 
         text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target).collect();
     for target in targets.into_iter().filter(|target| !target.contains(':') && !target.contains(' ')) {
         let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
-        let to = if path.is_empty() { file.to_owned() } else { normal(&folder.join(path)) };
+        let to = if path.is_empty() { file.to_owned() } else { plain(&folder.join(path)) };
         if !root.join(&to).exists() {
             complaints.push(format!("{}: the link {target} leads nowhere", file.display()));
         } else if !anchor.is_empty() && !headings(&read(root, &to)?).contains(anchor) {
@@ -199,16 +210,52 @@ fn links(root: &Path, file: &Path, text: &str, complaints: &mut Vec<String>) -> 
 }
 
 /// A path without `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
+pub(crate) fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
     for part in path.components() {
         if part == Component::ParentDir {
-            normal.pop();
+            plain.pop();
         } else {
-            normal.push(part);
+            plain.push(part);
         }
     }
-    normal
+    plain
+}
+
+/// Complains about pages that are not in the site's order, or are there twice.
+fn check_order(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let order = read(root, Path::new(SUMMARY))?;
+    for folder in IN_ORDER {
+        for entry in std::fs::read_dir(root.join(folder))? {
+            let path = Path::new(folder).join(entry?.file_name());
+            let Some(place) = path.to_str().and_then(|path| path.strip_prefix("docs/")) else { continue };
+            let count = order.matches(&format!("]({place})")).count();
+            if place.ends_with(".md") && path != Path::new(SUMMARY) && count != 1 {
+                complaints.push(format!("{SUMMARY} has {} {count} times instead of once", path.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Complains about pages of tasks with much prose between two examples.
+fn check_prose(file: &Path, text: &str, complaints: &mut Vec<String>) {
+    let mut between = 0;
+    let mut is_shown = false;
+    let fenced: Vec<&str> = text.split("\n```").collect();
+    for (at, part) in fenced.iter().enumerate() {
+        // Every second part is an example.
+        if at % 2 == 1 {
+            (between, is_shown) = (0, true);
+            continue;
+        }
+        between += blocks(part).iter().map(|(_, prose)| words(prose)).sum::<usize>();
+        let is_between = is_shown && at + 1 < fenced.len();
+        if is_between && between > PROSE_WORDS_MAX {
+            let begin: String = part.trim().chars().take(60).collect();
+            complaints.push(format!("{}: {between} words between two examples: {begin}", file.display()));
+        }
+    }
 }
 
 /// The anchors of a document's headings.
@@ -224,7 +271,9 @@ fn headings(text: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{blocks, has, headings, refused, sentences};
+    use std::path::Path;
+
+    use super::{blocks, check_prose, has, headings, refused, sentences};
 
     #[test]
     fn prose_is_found_without_code() {
@@ -254,6 +303,21 @@ mod tests {
     fn the_table_of_words_is_read() {
         let page = "| a | b |\n## Words we do not use\n\n| not | but |\n|---|---|\n| mend | fix |\n";
         assert_eq!(refused(page), [("mend".to_owned(), "fix".to_owned())]);
+    }
+
+    #[test]
+    fn pages_of_tasks_have_little_prose_between_examples() {
+        let check = |count: usize| {
+            let prose = "word ".repeat(count);
+            let text = format!(
+                "{0}{0}\n```console\n$ a\n```\n{prose}\n```console\n$ b\n```\n{0}{0}\n",
+                "w ".repeat(90)
+            );
+            let mut complaints = Vec::new();
+            check_prose(Path::new("p.md"), &text, &mut complaints);
+            complaints.len()
+        };
+        assert_eq!((check(80), check(81)), (0, 1));
     }
 
     #[test]

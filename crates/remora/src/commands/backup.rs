@@ -42,7 +42,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora backup block:/dev/mapper/snap --to /backup --before './make-snap' --after './drop-snap'
   remora list /backup";
 
-/// Back up a volume, a folder or a server: full the first time, then only what changed
+/// Back up a server while it runs, or a volume: only what changed, encrypted, to a folder or S3
 ///
 /// The source is read once, from a snapshot if one can be made. Only blocks of 16 KiB that differ from the
 /// generation before are stored: compressed, or as the difference to what they were. Nothing that is already

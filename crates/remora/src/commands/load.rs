@@ -26,7 +26,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora dump shop -h db1 -o shop.dump & remora load shop.dump --follow -h db2
       load while the dump is still running";
 
-/// Load a dump into a server, and prove that the server has exactly what was dumped
+/// Load a dump into a server, as a copy or to move there; all rows are read back and compared
 ///
 /// Nothing that exists is overwritten: a table that is there already is refused before anything is changed,
 /// and so is what the server can't hold. Each chunk commits with a line in a ledger, so that --resume

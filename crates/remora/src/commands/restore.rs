@@ -46,7 +46,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/db1 --to /data --before-statement 'DELETE FROM orders'
   remora restore /backup/db1 --until 0-1-90113 --plan        only say what would be done";
 
-/// Bring a generation back into a file, a device or a folder
+/// Restore a backup: all of it, some tables or files, or a server as at a point in time
 ///
 /// Each block is checked by its hash before it is written, and all of them together by the hash of the
 /// volume. A new file gets its name only when it is complete. What already exists is overwritten only if you

@@ -33,7 +33,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora reverse /backup/db1 --gtid 0-1-90113 --children --to undo.sql
       with the rows that foreign keys deleted by cascade, from a backup and the log archived beside it";
 
-/// Write SQL that takes back what transactions changed
+/// Write SQL that undoes what transactions changed, such as a wrong DELETE
 ///
 /// Deleted rows are inserted again, inserted ones deleted, changed ones set back, the last change first.
 /// The log must have whole rows (binlog_row_image=FULL, binlog_format=ROW) and the names of the columns

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora routines remove
 Then, in any client:  CALL m.report(1);   SELECT m.gstatus('questions');   CALL m.blockers();";
 
-/// Install SQL routines for administrators: counters per second, blockers, sizes, unused indexes
+/// Install SQL routines for administrators: who blocks whom, long transactions, replication, sizes
 ///
 /// The routines only read. They write nothing, not even to the binary log, so they work on replicas and in
 /// READ ONLY transactions. They run with the privileges of whoever calls them. Installing them again keeps

@@ -56,7 +56,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A server that does not answer for this long is reported.
 const SILENT: Duration = Duration::from_secs(5);
 
-/// Show what a server does: its status counters as changes per second
+/// Show what a server does, per second: statements, also slow ones, locks, how late a replica is
 ///
 /// Watches one server or several, without writing anything to them, until it is stopped or has shown COUNT
 /// intervals.

@@ -35,7 +35,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora verify /backup/db1 --boot       and start a server on its newest generation
   remora verify /backup/db1 --replay     the generation before, and the archived log: is that the newest one?";
 
-/// Prove that every byte of the backups is as it was written
+/// Check the backups: every byte is as it was written, or a server starts on them
 ///
 /// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed,
 /// each chain is followed to its end. So is the archive of a binary log that is in segments, event by event;

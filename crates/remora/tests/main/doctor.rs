@@ -127,4 +127,11 @@ fn missing_rights_are_reported_in_one_line() {
         .says(&["GRANT RELOAD, PROCESS, BINLOG MONITOR ON *.* TO `poor`@`localhost`"]);
     go(&["binlog", "repo/db", "--once", "-S", &socket])
         .says(&["GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO `poor`@`localhost`"]);
+    // What it may not change it may see: the table has a key.
+    execute(
+        &mut session(&server),
+        &["CREATE TABLE app.keyed (id INT PRIMARY KEY)", "GRANT SELECT ON *.* TO poor@localhost"],
+    );
+    let ended = run(folder.path(), &[&["doctor", &source, "--json"], &account[..]].concat());
+    assert!(!subjects(&ended).iter().any(|subject| subject == "primary keys"), "{ended:?}");
 }

@@ -149,8 +149,9 @@ fn rights(session: &mut Session) -> Result<Rights> {
 
 fn tables(session: &mut Session) -> Result<Tables> {
     let own = format!("{OWN} AND t.table_type = 'BASE TABLE' AND t.engine <> 'QUEUE'");
+    // Whoever may SELECT sees indexes, and table_constraints only whoever may do more.
     let without_key = format!(
-        "{own} AND NOT EXISTS (SELECT 1 FROM information_schema.table_constraints c WHERE c.constraint_type = 'PRIMARY KEY' \
+        "{own} AND NOT EXISTS (SELECT 1 FROM information_schema.statistics c WHERE c.index_name = 'PRIMARY' \
          AND c.table_schema = t.table_schema AND c.table_name = t.table_name)"
     );
     let without_transactions = format!(

@@ -1,0 +1,2 @@
+other
+mariadb -e "SET GLOBAL binlog_row_metadata = FULL"

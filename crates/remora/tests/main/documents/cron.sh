@@ -1,0 +1,2 @@
+printf '#!/bin/sh\necho made\n' > backup.sh
+chmod +x backup.sh

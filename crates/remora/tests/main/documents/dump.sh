@@ -1,0 +1,1 @@
+mariadb web -e 'CREATE TABLE hits (id INT PRIMARY KEY)'

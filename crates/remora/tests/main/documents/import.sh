@@ -1,0 +1,7 @@
+zstd -q hits.csv
+mariadb -e 'CREATE DATABASE osm; CREATE TABLE osm.nodes (id INT PRIMARY KEY, lat DOUBLE, lon DOUBLE)'
+seq 1 5000 | awk '{ print $1 "\t" $1 / 100 "\t" $1 / 200 }' > nodes.tsv
+sshd
+# What is written directly is not in a binary log.
+remora sandbox stop db1
+remora sandbox start db1 --option none

@@ -1,0 +1,3 @@
+other
+remora dump shop -o monday
+remora dump shop -o shop.dump

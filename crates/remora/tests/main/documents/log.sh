@@ -1,0 +1,7 @@
+mariadb shop <<'SQL'
+DELETE FROM order_lines;
+SET gtid_seq_no = 90113;
+DELETE FROM orders;
+INSERT INTO orders VALUES (4711, 1, 2.50, 'new');
+ALTER TABLE orders ADD COLUMN paid DATE
+SQL

@@ -1,0 +1,2 @@
+store
+remora backup mysql: --to /backup

@@ -1,0 +1,2 @@
+remora backup mysql: --to /backup
+remora backup mysql: --to /backup

@@ -1,0 +1,1 @@
+remora backup mysql: --to /backup

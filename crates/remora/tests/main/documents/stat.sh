@@ -1,0 +1,1 @@
+mariadb -e "CREATE USER mon@'127.0.0.1'; GRANT PROCESS, BINLOG MONITOR ON *.* TO mon@'127.0.0.1'"
