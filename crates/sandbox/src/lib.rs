@@ -52,4 +52,6 @@ pub use product::{Product, UnknownProduct};
 pub use server::Sandbox;
 pub use settings::Settings;
 pub use table::{Ability, Family};
-pub use test_servers::{galera_test_server, named_test_server, of_today, skipped, test_servers};
+pub use test_servers::{
+    galera_test_server, named_test_server, of_today, part_of_today, skipped, test_servers,
+};

@@ -24,14 +24,22 @@ const EVERYWHERE: &str = "REMORA_TEST_EVERYWHERE";
 /// Of the servers that a test can run on, the one on which it runs today: another one for the next test, and
 /// another one tomorrow. All of them if `REMORA_TEST_EVERYWHERE` is set. The test is known by the name of its
 /// thread.
-pub fn of_today<P>(mut all: Vec<P>, environment: impl Fn(&str) -> Option<OsString>) -> Vec<P> {
-    if all.len() < 2 || environment(EVERYWHERE).is_some() {
+pub fn of_today<P>(all: Vec<P>, environment: impl Fn(&str) -> Option<OsString>) -> Vec<P> {
+    let parts = all.len();
+    part_of_today(all, parts, environment)
+}
+
+/// The same for other cases of a test: one of so many parts of them, each of which has cases from the first to
+/// the last.
+pub fn part_of_today<P>(all: Vec<P>, parts: usize, environment: impl Fn(&str) -> Option<OsString>) -> Vec<P> {
+    if parts < 2 || environment(EVERYWHERE).is_some() {
         return all;
     }
     let thread = std::thread::current();
     let mut turn: usize = thread.name().unwrap_or_default().bytes().map(usize::from).sum();
     turn += UNIX_EPOCH.elapsed().map_or(0, |since| usize::try_from(since.as_secs() / DAY_S).unwrap_or(0));
-    vec![all.swap_remove(turn % all.len())]
+    let is_today = |(at, _): &(usize, P)| at % parts == turn % parts;
+    all.into_iter().enumerate().filter(is_today).map(|(_, case)| case).collect()
 }
 
 /// The servers for tests that name none, as the environment says: those named in `REMORA_TEST_SERVERS`, all

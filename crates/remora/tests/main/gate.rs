@@ -27,6 +27,10 @@ pub(crate) enum Way {
     Alone,
 }
 
+/// In how many parts tests that kill at any step divide the steps and those who are killed: a check takes
+/// another part each day, and `ci --full` takes all.
+pub(crate) const PARTS: usize = 3;
+
 /// Who is killed, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Victim {

@@ -3,9 +3,9 @@
 
 use sandbox::Sandbox;
 
-use crate::gate::{Gate, Step, Victim, Way};
+use crate::gate::{Gate, PARTS, Step, Victim, Way};
 use crate::physical::{TABLE, files, same, text};
-use crate::support::{Place, Running, mariadbs, of_today, on_products, start, tell};
+use crate::support::{Place, Running, mariadbs, of_today, on_products, part_of_today, start, tell};
 
 /// Starts the import behind a gate.
 fn begin(place: &Place, stop: Option<Step>) -> (Gate, Running) {
@@ -69,33 +69,33 @@ fn a_kill_at_any_step_leaves_the_old_table_or_the_new_one() {
         place.import(&["rows.csv", "--into", "straight", "--time-zone", "+00:00"]).exits(0);
         let folder = server.data().join(&place.schema);
         let mut commits = 0;
-        for (number, step) in steps.iter().enumerate() {
-            for victim in [Victim::of_servers(number, ends.first() == Some(&product)), Victim::Remora] {
-                tell(format!("{product}: {victim:?} at {step:?}"));
-                kill(&place, &mut server, step, victim);
-                commits += 1;
-                assert_eq!(place.count("others"), commits);
-                // The server may still work for the one who was killed.
-                let working = "info LIKE '%remora%' AND info NOT LIKE '%processlist%'";
-                place.until(&format!(
-                    "SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE {working}"
-                ));
-                let is_in = place.count("t") > 0;
-                if is_in {
-                    same(&place, "t", "straight");
-                    place.sql(&["TRUNCATE TABLE t"]);
-                }
-                let import = ["rows.csv", "--into", "t", "--physical", "--time-zone", "+00:00"];
-                let mut ended = place.import(&import);
-                if ended.code == 11 {
-                    let way = if is_in { "--restart" } else { "--resume" };
-                    ended = place.import(&[&import[..], &[way]].concat());
-                }
-                ended.exits(0);
+        let cases = steps.iter().enumerate().flat_map(|(number, step)| {
+            let server = Victim::of_servers(number, ends.first() == Some(&product));
+            [(step, server), (step, Victim::Remora)]
+        });
+        for (step, victim) in part_of_today(cases.collect(), PARTS) {
+            tell(format!("{product}: {victim:?} at {step:?}"));
+            kill(&place, &mut server, step, victim);
+            commits += 1;
+            assert_eq!(place.count("others"), commits);
+            // The server may still work for the one who was killed.
+            let working = "info LIKE '%remora%' AND info NOT LIKE '%processlist%'";
+            place.until(&format!("SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE {working}"));
+            let is_in = place.count("t") > 0;
+            if is_in {
                 same(&place, "t", "straight");
-                assert_eq!((place.leftovers(), files(&folder)), (Vec::new(), Vec::new()));
                 place.sql(&["TRUNCATE TABLE t"]);
             }
+            let import = ["rows.csv", "--into", "t", "--physical", "--time-zone", "+00:00"];
+            let mut ended = place.import(&import);
+            if ended.code == 11 {
+                let way = if is_in { "--restart" } else { "--resume" };
+                ended = place.import(&[&import[..], &[way]].concat());
+            }
+            ended.exits(0);
+            same(&place, "t", "straight");
+            assert_eq!((place.leftovers(), files(&folder)), (Vec::new(), Vec::new()));
+            place.sql(&["TRUNCATE TABLE t"]);
         }
     });
 }

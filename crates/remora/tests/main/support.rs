@@ -36,6 +36,11 @@ pub(crate) fn of_today(products: Vec<Product>) -> Vec<Product> {
     sandbox::of_today(products, |name| std::env::var_os(name))
 }
 
+/// One of so many parts of a test's cases, as [`sandbox::part_of_today`] says.
+pub(crate) fn part_of_today<C>(cases: Vec<C>, parts: usize) -> Vec<C> {
+    sandbox::part_of_today(cases, parts, |name| std::env::var_os(name))
+}
+
 /// The MariaDB servers that tests run on.
 pub(crate) fn mariadbs() -> Vec<Product> {
     products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()

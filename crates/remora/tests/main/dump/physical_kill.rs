@@ -4,9 +4,9 @@
 use std::process::Stdio;
 
 use super::Pair;
-use crate::gate::{Gate, Step, Victim, Way};
+use crate::gate::{Gate, PARTS, Step, Victim, Way};
 use crate::physical::{TABLE, files};
-use crate::support::{Ended, Running, mariadbs, of_today, on_products, remora, tell, until};
+use crate::support::{Ended, Running, mariadbs, of_today, on_products, part_of_today, remora, tell, until};
 
 /// Rows of so many bytes in a text make a table large enough for a file of its own.
 const ROWS: u64 = 150;
@@ -105,38 +105,40 @@ fn a_kill_at_any_step_leaves_the_table_empty_or_complete_and_the_next_run_ends_t
         let folder = pair.to.data().join("far");
         let steps = steps(&pair);
         let mut commits = 0;
-        for (number, step) in steps.iter().enumerate() {
-            for victim in [Victim::of_servers(number, ends.first() == Some(&product)), Victim::Remora] {
-                tell(format!("{product}: {victim:?} at {step:?}"));
-                pair.target().execute("DROP DATABASE far").unwrap();
-                kill(&mut pair, step, victim);
-                commits += 1;
-                let others = pair.target().value("SELECT COUNT(*) FROM others.t").unwrap();
-                assert_eq!(others, Some(commits.to_string()));
-                let found = rows(&pair);
-                assert!([None, Some(0), Some(ROWS)].contains(&found), "{found:?}");
-                let ended = go_on(&pair);
-                if ended.code != 0 {
-                    // It was over, but for its last word.
-                    assert!(
-                        found == Some(ROWS) && ended.err.contains("no stopped load of this dump"),
-                        "{}",
-                        ended.err
-                    );
-                }
-                pair.diff("far.dump", &[]).exits(0);
-                let mut target = pair.target();
-                let checked = target.strings("CHECK TABLE far.t EXTENDED").unwrap();
-                assert_eq!(checked[0].last().unwrap().as_deref(), Some("OK"));
-                assert_eq!(files(&folder), []);
-                let left = "SELECT COUNT(*) FROM information_schema.tables \
-                            WHERE table_name LIKE '\\_remora%' OR table_schema = '_remora'";
-                assert_eq!(target.value(left).unwrap().as_deref(), Some("0"));
-                // Nothing counts on from elsewhere.
-                target.execute("INSERT INTO far.t (name) VALUES ('next')").unwrap();
-                let next = target.value("SELECT MAX(id) FROM far.t").unwrap();
-                assert_eq!(next, Some((ROWS + 1).to_string()));
+        let cases = steps.iter().enumerate().flat_map(|(number, step)| {
+            let server = Victim::of_servers(number, ends.first() == Some(&product));
+            [(step, server), (step, Victim::Remora)]
+        });
+        for (step, victim) in part_of_today(cases.collect(), PARTS) {
+            tell(format!("{product}: {victim:?} at {step:?}"));
+            pair.target().execute("DROP DATABASE far").unwrap();
+            kill(&mut pair, step, victim);
+            commits += 1;
+            let others = pair.target().value("SELECT COUNT(*) FROM others.t").unwrap();
+            assert_eq!(others, Some(commits.to_string()));
+            let found = rows(&pair);
+            assert!([None, Some(0), Some(ROWS)].contains(&found), "{found:?}");
+            let ended = go_on(&pair);
+            if ended.code != 0 {
+                // It was over, but for its last word.
+                assert!(
+                    found == Some(ROWS) && ended.err.contains("no stopped load of this dump"),
+                    "{}",
+                    ended.err
+                );
             }
+            pair.diff("far.dump", &[]).exits(0);
+            let mut target = pair.target();
+            let checked = target.strings("CHECK TABLE far.t EXTENDED").unwrap();
+            assert_eq!(checked[0].last().unwrap().as_deref(), Some("OK"));
+            assert_eq!(files(&folder), []);
+            let left = "SELECT COUNT(*) FROM information_schema.tables \
+                            WHERE table_name LIKE '\\_remora%' OR table_schema = '_remora'";
+            assert_eq!(target.value(left).unwrap().as_deref(), Some("0"));
+            // Nothing counts on from elsewhere.
+            target.execute("INSERT INTO far.t (name) VALUES ('next')").unwrap();
+            let next = target.value("SELECT MAX(id) FROM far.t").unwrap();
+            assert_eq!(next, Some((ROWS + 1).to_string()));
         }
     });
 }

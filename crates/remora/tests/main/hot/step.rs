@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use sandbox::Product;
 
 use super::Scene;
-use crate::gate::{Gate, Step, Way};
+use crate::gate::{Gate, PARTS, Step, Way};
 use crate::ssh;
-use crate::support::{Ended, Running, connect, remora, tell, until};
+use crate::support::{Ended, Running, connect, part_of_today, remora, tell, until};
 
 /// Who is killed, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,26 +125,25 @@ fn whoever_is_killed(product: Product, there: Option<&ssh::Server>, victims: &[V
     let mut scene = Scene::new(product, &[]);
     let steps = Behind { scene: &scene, there }.steps();
     let mut copies = 1;
-    for step in &steps {
-        for victim in victims {
-            tell(format!("{product}: {victim:?} at {step:?}"));
-            let ended = kill_at(&mut scene, there, step, *victim);
-            let behind = Behind { scene: &scene, there };
-            behind.is_free();
-            let made = behind.copies() - copies;
-            // With its last statement the server has told everything that a copy needs.
-            let may = *victim == Victim::ServerAtWork && step.0.contains("STAGE END");
-            assert!(made == 0 || made == 1 && may, "{made} copies");
-            copies += made;
-            if let Some(ended) = ended.filter(|_| made == 0) {
-                assert_ne!(ended.code, 0, "{}", ended.err);
-                ended.says(&["no backup was made"]);
-            }
-            let names = std::fs::read_dir(scene.folder.path().join("repo/mysql")).unwrap();
-            let left =
-                names.filter(|name| Path::new(&name.as_ref().unwrap().path()).extension().is_none()).count();
-            assert!(left <= 1, "spools have no names");
+    let cases = steps.iter().flat_map(|step| victims.iter().map(move |victim| (step, *victim))).collect();
+    for (step, victim) in part_of_today(cases, PARTS) {
+        tell(format!("{product}: {victim:?} at {step:?}"));
+        let ended = kill_at(&mut scene, there, step, victim);
+        let behind = Behind { scene: &scene, there };
+        behind.is_free();
+        let made = behind.copies() - copies;
+        // With its last statement the server has told everything that a copy needs.
+        let may = victim == Victim::ServerAtWork && step.0.contains("STAGE END");
+        assert!(made == 0 || made == 1 && may, "{made} copies");
+        copies += made;
+        if let Some(ended) = ended.filter(|_| made == 0) {
+            assert_ne!(ended.code, 0, "{}", ended.err);
+            ended.says(&["no backup was made"]);
         }
+        let names = std::fs::read_dir(scene.folder.path().join("repo/mysql")).unwrap();
+        let left =
+            names.filter(|name| Path::new(&name.as_ref().unwrap().path()).extension().is_none()).count();
+        assert!(left <= 1, "spools have no names");
     }
     let line = ["--way", "copy", "--name", "mysql"];
     scene.backup(&line).exits(0);
