@@ -1,6 +1,6 @@
 //! The files of a release, for those who have no compiler: static programs, packages for Linux systems, for
-//! Python and for Node, an image, and what proves where they are from. docs/packaging.md says how a release is
-//! made and checked.
+//! Python and for Node, an image, and what proves where they are from. docs/packaging.md says how a release
+//! is made and checked.
 
 pub(crate) mod check;
 mod cross;

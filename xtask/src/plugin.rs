@@ -202,8 +202,9 @@ fn link(server: &Installation, core: PathBuf, folder: &str, more: &[&str]) -> Re
     Ok(library)
 }
 
-/// Builds the engine, around this core, for every patch release of a server that Debian's archive has. Returns the
-/// numbers of these releases, with the libraries; none if the archive lacks the source of the series.
+/// Builds the engine, around this core, for every patch release of a server that Debian's archive has.
+/// Returns the numbers of these releases, with the libraries; none if the archive lacks the source of the
+/// series.
 pub(crate) fn for_releases(product: Product, core: &Path, more: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let mut built = Vec::new();
     for server in releases(product)? {

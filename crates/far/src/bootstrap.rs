@@ -5,11 +5,11 @@ const OTHER_MACHINE: u8 = 97;
 /// The exit code when it finds no folder from which it can start a program.
 const NO_FOLDER: u8 = 98;
 
-/// A shell script, without single quotes, that tells its machine, receives a program for it and starts that; as
-/// root if this needs no password.
+/// A shell script, without single quotes, that tells its machine, receives a program for it and starts that;
+/// as root if this needs no password.
 ///
-/// It prints one line, what `uname -sm` says. Then it takes a line with a number of bytes, and so many bytes of
-/// a program, from its input. An input that ends instead ends it.
+/// It prints one line, what `uname -sm` says. Then it takes a line with a number of bytes, and so many bytes
+/// of a program, from its input. An input that ends instead ends it.
 ///
 /// The program is in a new folder that only its owner can enter, and removes both when it starts: an existing
 /// name is never used.

@@ -17,8 +17,8 @@ use disk::{Disk, Files, RealDisk, Tree};
 use far::{CloneReport, CloneRequest, CommandOutput, Connection};
 use tempfile::TempDir;
 
-/// The static programs for the remote side: for each architecture that this build has one for, as `uname -m` and
-/// Rust name it, the program, compressed with zstd.
+/// The static programs for the remote side: for each architecture that this build has one for, as `uname -m`
+/// and Rust name it, the program, compressed with zstd.
 const FAR: &[(&str, &[u8])] = include!(env!("REMORA_FAR"));
 /// The longest line by which a machine may tell its system and architecture, in bytes.
 const MACHINE_MAX: u64 = 256;
@@ -356,8 +356,8 @@ impl Drop for Host {
 /// A connection, and the hash of the program that was sent for it.
 type Greeted = (Connection, blake3::Hash);
 
-/// Sends the program for the machine and waits for its greeting. The receiver is signalled when ssh has no more
-/// messages.
+/// Sends the program for the machine and waits for its greeting. The receiver is signalled when ssh has no
+/// more messages.
 fn greet(ssh: &mut Child, said: &Arc<Mutex<Vec<u8>>>) -> io::Result<(io::Result<Greeted>, Receiver<()>)> {
     let missing = || io::Error::other("a pipe to ssh is missing");
     let (input, output) = (ssh.stdin.take().ok_or_else(missing)?, ssh.stdout.take().ok_or_else(missing)?);

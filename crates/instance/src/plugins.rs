@@ -10,7 +10,8 @@ use server::{Environment, Overrides, Session, Target};
 struct Plugin {
     library: &'static str,
     sql: &'static str,
-    /// The ability that a server needs to load it. Such a library is built for one server: see [`engine_places`].
+    /// The ability that a server needs to load it. Such a library is built for one server: see
+    /// [`engine_places`].
     needs: Option<Ability>,
 }
 
@@ -65,8 +66,8 @@ fn places() -> anyhow::Result<[PathBuf; 2]> {
     Ok([beside.to_owned(), beside.join("../lib/remora")])
 }
 
-/// Where libraries for one server are, for these places of all: a package has a folder for each of its releases
-/// in a folder named after it, and a checkout one library for the release that is there.
+/// Where libraries for one server are, for these places of all: a package has a folder for each of its
+/// releases in a folder named after it, and a checkout one library for the release that is there.
 fn engine_places(places: &[PathBuf], server: &Installation) -> Vec<PathBuf> {
     let release = server.version.split('-').next().unwrap_or_default();
     let of_series = places.iter().map(|place| place.join(server.product.id()));
@@ -88,8 +89,8 @@ fn find(library: &str, places: &[PathBuf], server: Product) -> anyhow::Result<Pa
 /// Where packages have the program.
 const PACKAGED: &str = "/usr/bin";
 
-/// Where a library comes from, for the program at this path: a package of its own has it, or a checkout builds
-/// it.
+/// Where a library comes from, for the program at this path: a package of its own has it, or a checkout
+/// builds it.
 fn source(program: &Path, library: &str, server: Product) -> String {
     if !program.starts_with(PACKAGED) {
         return "cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout"

@@ -1,5 +1,5 @@
-//! Checks of a release: what it says must be true on machines that have never seen it. `docs/packaging.md` lists
-//! the checks.
+//! Checks of a release: what it says must be true on machines that have never seen it. `docs/packaging.md`
+//! lists the checks.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The packages for Node: one that everybody installs, and one with the program for each architecture, of which
-//! npm takes the one that fits.
+//! The packages for Node: one that everybody installs, and one with the program for each architecture, of
+//! which npm takes the one that fits.
 
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cargo;
 
-use super::{Release, output, stage};
+use super::{Release, output};
 
 /// A crate that is compiled into a program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,14 +94,14 @@ pub(super) fn write(release: &Release) -> Result<()> {
         "components": parts.iter().filter(|part| part.is_foreign).map(component).collect::<Vec<_>>(),
     });
     let place = release.out.join(format!("remora-{}.cdx.json", release.version));
-    stage::write(&place, &format!("{bom:#}\n"))
+    std::fs::write(&place, format!("{bom:#}\n")).with_context(|| place.display().to_string())
 }
 
 /// Beginnings of the names of files that state a licence.
 const LICENCE_FILES: [&str; 4] = ["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
-/// The licences of the crates of others in some of ours, each text once with all the crates that come with it:
-/// most licences ask for this.
+/// The licences of the crates of others in some of ours, each text once with all the crates that come with
+/// it: most licences ask for this.
 pub(super) fn licences(ours: &[&str]) -> Result<String> {
     let mut text = String::from("The crates in this program or library, and their licences.\n\n");
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
