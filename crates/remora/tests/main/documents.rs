@@ -270,7 +270,7 @@ fn commands_of_the_documents_work_as_they_are_written() {
 fn blocks_of_a_page_are_read() {
     let page = Path::new("p.md");
     let text = "```console\n$ one \\\n  two\nout\n$ three\n```\n```sql\n$ no\n```\n```console,exit=3\n$ a\n$ b\n```\n\
-                ```console,needs=terminal\n$ no\n```\n";
+                ```console,needs=service\n$ no\n```\n";
     let found = steps(page, text).unwrap();
     let read: Vec<_> =
         found.iter().map(|step| (step.line, &*step.command, step.shown.len(), step.exit)).collect();
