@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod binlog;
+pub(crate) mod blockers;
 pub(crate) mod cron;
 pub(crate) mod diff;
 pub(crate) mod doctor;
@@ -9,6 +10,7 @@ pub(crate) mod dump;
 pub(crate) mod extract;
 pub(crate) mod import;
 pub(crate) mod key;
+pub(crate) mod kill;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;

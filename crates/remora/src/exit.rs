@@ -109,11 +109,13 @@ impl Exit {
         let (further, is_stopped): (&[Exit], bool) = match name {
             "backup" | "dump" | "load" => (&[Partial, Damaged, Server, Busy], true),
             "binlog" => (&[Damaged, Server, Busy, Broken], true),
+            "blockers" => (&[Partial, Server], false),
             "cron" => (&[Busy, Command(0)], false),
             "diff" => (&[Damaged, Server], true),
             "doctor" => (&[Partial, Damaged, Server], true),
             "extract" | "mirror" | "prune" | "restore" | "verify" => (&[Partial, Damaged, Busy], true),
             "import" | "stat" => (&[Partial, Server, Busy], true),
+            "kill" => (&[Partial, Server], true),
             "list" | "log" => (&[Partial, Damaged], false),
             "lock" => (&[Server, Busy, Command(0)], false),
             "mount" | "url" => (&[Damaged, Busy], false),
