@@ -215,6 +215,8 @@ impl MetadataLock {
         match self.object_type.as_str() {
             "TABLE" => table_excludes(asked, held),
             "BACKUP" => !(OF_STATEMENTS.contains(&asked) && OF_STATEMENTS.contains(&held)),
+            // MariaDB takes them as SHARED_NO_WRITE, MySQL as EXCLUSIVE.
+            "USER LEVEL LOCK" => true,
             _ => asked != held || asked == "EXCLUSIVE",
         }
     }
@@ -310,7 +312,7 @@ mod tests {
             object_type: "USER LEVEL LOCK".into(),
             schema: None,
             name: Some("nightly".into()),
-            ..lock(owner, "EXCLUSIVE", is_granted)
+            ..lock(owner, "SHARED_NO_WRITE", is_granted)
         };
         let locks = [named(1, true), named(2, false), named(3, false)];
         assert_eq!(shown(&locks), ["2>1", "3>1"]);
