@@ -58,8 +58,10 @@ impl Picture {
         };
         let found = waits(session, &connections, &transactions, &mut picture.gaps)?;
         let mut pairs = BTreeSet::new();
-        picture.waits =
-            found.into_iter().filter(|one| pairs.insert((one.waiter.clone(), one.holder.clone()))).collect();
+        picture.waits = current(found, &connections)
+            .into_iter()
+            .filter(|one| pairs.insert((one.waiter.clone(), one.holder.clone())))
+            .collect();
         picture.unexplained = unexplained(&connections, &transactions, &picture.waits);
         picture.connections = connections.into_iter().map(|one| (one.id, one)).collect();
         picture.transactions = transactions.into_iter().map(|one| (one.party(), one)).collect();
@@ -168,10 +170,21 @@ fn waits(
     Ok(found)
 }
 
+/// Without those whose waiter has ended or run on: InnoDB answers from a copy that may be 0.1 s old.
+fn current(waits: Vec<Wait>, connections: &[Connection]) -> Vec<Wait> {
+    waits.into_iter().filter(|wait| runs(connections, &wait.waiter)).collect()
+}
+
+/// Whether somebody runs a statement.
+fn runs(connections: &[Connection], party: &Party) -> bool {
+    connections.iter().any(|one| Party::Connection(one.id) == *party && !one.is_idle())
+}
+
 /// Who waits without an edge.
 fn unexplained(connections: &[Connection], transactions: &[Transaction], waits: &[Wait]) -> Vec<Party> {
     let explained: BTreeSet<&Party> = waits.iter().map(|wait| &wait.waiter).collect();
     let of_rows = transactions.iter().filter(|one| one.waits_for_row()).map(Transaction::party);
+    let of_rows = of_rows.filter(|party| runs(connections, party));
     let of_others =
         connections.iter().filter(|one| one.waits_for_lock()).map(|one| Party::Connection(one.id));
     let all: BTreeSet<Party> = of_rows.chain(of_others).collect();
@@ -221,12 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn who_runs_nothing_does_not_wait() {
+        let idle = Connection { id: 7, command: "Sleep".into(), ..Connection::default() };
+        let row = Some("91:5".to_owned());
+        let waiting =
+            |connection| Transaction { connection, requested_lock: row.clone(), ..Transaction::default() };
+        assert!(unexplained(&[idle], &[waiting(7), waiting(8)], &[]).is_empty());
+    }
+
+    #[test]
     fn who_waits_without_an_edge_is_named() {
         let state = "Waiting for table metadata lock".to_owned();
         let connection = Connection { id: 7, state, ..Connection::default() };
         let row = Some("91:5".to_owned());
         let transaction = Transaction { connection: 8, requested_lock: row, ..Transaction::default() };
-        let all = unexplained(&[connection], &[transaction], &[]);
+        let updates = Connection { id: 8, ..Connection::default() };
+        let all = unexplained(&[connection, updates], &[transaction], &[]);
         assert_eq!(all, [Party::Connection(7), Party::Connection(8)]);
         let mut picture = Picture { unexplained: all, ..Picture::default() };
         assert!(picture.blocking().is_empty() && picture.waiting().len() == 2 && picture.is_complete());

@@ -48,8 +48,8 @@ fn waits(handles: &[Row], connections: &[Connection]) -> Vec<Wait> {
     found
 }
 
-/// FLUSH TABLES of MySQL waits until statements that use tables have ended, and those that come later wait for
-/// it. No table says so: the holders are probably the statements that began before the first of the waiters.
+/// FLUSH TABLES of MySQL waits until statements that use tables have ended, and later ones wait for it. No
+/// table says so: the holders are probably the statements that began before the first of the waiters.
 pub(crate) fn flushes(connections: &[Connection]) -> Vec<Wait> {
     let is_waiter = |one: &&Connection| one.state == FLUSH;
     let Some(longest) = connections.iter().filter(is_waiter).map(|one| one.seconds).max() else {

@@ -75,27 +75,24 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
-impl Arguments {
-    fn selection(&self) -> Result<Selection> {
-        let idle = self.idle_transactions.as_deref().map(humanize::date_time::duration_s).transpose();
-        let idle_s = idle.map_err(|error| usage(format!("--idle-transactions: {error}")))?;
-        Ok(Selection { ids: self.ids.clone(), blocking: self.blocking, user: self.user_of.clone(), idle_s })
-    }
-
-    fn how(&self) -> How {
-        if self.query { How::Query } else { How::Connection }
-    }
+/// Whom the arguments mean.
+fn selection(arguments: &Arguments) -> Result<Selection> {
+    let Arguments { ids, blocking, user_of, idle_transactions, .. } = arguments;
+    let idle = idle_transactions.as_deref().map(humanize::date_time::duration_s).transpose();
+    let idle_s = idle.map_err(|error| usage(format!("--idle-transactions: {error}")))?;
+    Ok(Selection { ids: ids.clone(), blocking: *blocking, user: user_of.clone(), idle_s })
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let selection = arguments.selection()?;
+    let selection = selection(arguments)?;
     let mut session = enter(&arguments.server, password)?;
     let picture = Picture::read(&mut session)?;
     for gap in picture.gaps.iter().filter(|gap| gap.hides_waiters || selection.blocking) {
         report.warn(&gap.what);
     }
     let limits = Limits { own: session.connection_id().into(), replication: arguments.replication };
-    let mut run = Run { how: arguments.how(), left_out: 0, report };
+    let how = if arguments.query { How::Query } else { How::Connection };
+    let mut run = Run { how, left_out: 0, report };
     let missing = selection.ids.iter().filter(|id| !picture.connections.contains_key(id));
     missing.for_each(|id| run.leave_out(&format!("there is no connection {id}")));
     let mut targets = Vec::new();

@@ -60,8 +60,13 @@ impl Incident {
         let id = session.connection_id();
         self.ids.insert(name, id.into());
         let last = (*last).to_owned();
-        // It ends with an error when its connection or the server is ended.
-        std::thread::spawn(move || drop(session.execute(&last)));
+        // It ends with an error when its connection or the server is ended. The session stays until then.
+        std::thread::spawn(move || {
+            session.execute(&last).ok();
+            loop {
+                std::thread::park();
+            }
+        });
         let question = format!(
             "SELECT EXISTS (SELECT 1 FROM information_schema.processlist WHERE id = {id} AND \
              (state LIKE 'Waiting for %' OR state LIKE 'User %')) OR EXISTS (SELECT 1 \
@@ -244,7 +249,7 @@ fn kill_shows_first_and_waits_until_the_rollback_is_over() {
         let shown = incident.run(&["kill", "--blocking"]).exits(2);
         assert!(shown.out.starts_with(&a) && shown.out.contains("12288 rows changed"), "{}", shown.out);
         shown.says(&["nothing was ended: --yes ends 1 connection"]);
-        // The two of the incident and the one that watches; not the one that asks, nor those that asked before.
+        // The two of the incident and the one that watches, not the one that asks. Others may be ending.
         until("three connections", || {
             let all = incident.run(&["kill", "--of-user", "root"]).exits(2);
             all.err.contains("nothing was ended: --yes ends 3 connections")
@@ -280,6 +285,10 @@ fn kill_query_ends_a_waiter_and_leaves_its_transaction() {
         assert!(ended.out.contains("its transaction and its locks stay"), "{}", ended.out);
         ended.says(&["ended 1 statement; left out 0"]);
         incident.run(&["blockers"]).exits(0);
+        let stays = format!(
+            "SELECT trx_rows_modified FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {b}"
+        );
+        assert_eq!(incident.watch.value(&stays).unwrap().as_deref(), Some("1"));
     });
 }
 
