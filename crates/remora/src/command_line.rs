@@ -39,6 +39,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Backup(Box<commands::backup::Arguments>),
     Binlog(Box<commands::binlog::Arguments>),
+    Blockers(Box<commands::blockers::Arguments>),
     Cron(commands::cron::Arguments),
     Demo(commands::demo::Arguments),
     Diff(Box<commands::diff::Arguments>),
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Import(Box<commands::import::Arguments>),
     #[command(subcommand)]
     Key(commands::key::Action),
+    Kill(Box<commands::kill::Arguments>),
     List(commands::list::Arguments),
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
@@ -83,6 +85,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     match command {
         Command::Backup(arguments) => commands::backup::run(&arguments, password, report),
         Command::Binlog(arguments) => commands::binlog::run(&arguments, password, report),
+        Command::Blockers(arguments) => commands::blockers::run(&arguments, password, report),
         Command::Cron(arguments) => commands::cron::run(&arguments, report),
         Command::Demo(arguments) => commands::demo::run(arguments, line, report),
         Command::Diff(arguments) => commands::diff::run(&arguments, password, report),
@@ -91,6 +94,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Extract(arguments) => commands::extract::run(&arguments, report),
         Command::Import(arguments) => commands::import::run(*arguments, password, report),
         Command::Key(action) => commands::key::run(&action, report),
+        Command::Kill(arguments) => commands::kill::run(&arguments, password, report),
         Command::List(arguments) => commands::list::run(&arguments, report),
         Command::Load(arguments) => commands::load::run(&arguments, password, report),
         Command::Lock(arguments) => commands::lock::run(&arguments, password, report),
@@ -136,12 +140,12 @@ const LOOKED_FOR: [(&[&str], &str); 15] = [
         "what a server does: remora stat, and as a screen remora stat --live",
     ),
     (
-        &["locks", "blockers", "blocked", "waits", "deadlock", "deadlocks", "pt-kill"],
-        "who waits for whom: remora routines install --only blockers, then CALL m.blockers(); lock waits per second: \
+        &["locks", "blocked", "waits", "blocking", "deadlock", "deadlocks", "pt-kill"],
+        "who waits for whom: remora blockers, and to end it remora kill; lock waits and deadlocks per second: \
          remora stat --view lock",
     ),
     (
-        &["full", "connections", "kill", "too-many-connections"],
+        &["full", "connections", "too-many-connections"],
         "a server that lets nobody in: remora poke max-connections 500; more: remora help server-is-full",
     ),
     (&["variables", "settings", "config"], "settings: remora vars"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod binlog;
+pub(crate) mod blockers;
 pub(crate) mod cron;
 pub(crate) mod demo;
 pub(crate) mod diff;
@@ -10,6 +11,7 @@ pub(crate) mod dump;
 pub(crate) mod extract;
 pub(crate) mod import;
 pub(crate) mod key;
+pub(crate) mod kill;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;

@@ -32,7 +32,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Binary log", &["binlog", "log", "reverse"]),
-    ("Watch and change servers", &["stat", "routines", "vars", "poke", "undo", "uncache"]),
+    (
+        "Watch and change servers",
+        &["stat", "blockers", "kill", "routines", "vars", "poke", "undo", "uncache"],
+    ),
     ("Queues, URLs, sandboxes", &["queue", "url", "sandbox", "demo", "help"]),
 ];
 

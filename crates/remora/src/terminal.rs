@@ -18,6 +18,15 @@ pub(crate) fn is_dumb() -> bool {
     std::env::var("TERM").map_or(true, |term| matches!(term.as_str(), "" | "dumb"))
 }
 
+/// The columns that a line may have where nobody knows better.
+pub(crate) const USUAL_WIDTH: usize = 80;
+
+/// The width of the terminal, if standard output is one.
+pub(crate) fn width() -> Option<usize> {
+    let size = io::stdout().is_terminal().then(ratatui::crossterm::terminal::size)?;
+    size.ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
+}
+
 /// Draws a screen, and restores the terminal. When the terminal is gone it ends as by SIGHUP.
 pub(crate) fn screen(show: impl FnOnce(&mut DefaultTerminal, &mut Keyboard) -> Result<Exit>) -> Result<Exit> {
     let mut keyboard = Keyboard::open()?;

@@ -25,6 +25,8 @@ mod binlog_history;
 mod binlog_statements;
 #[path = "main/binlog_wire.rs"]
 mod binlog_wire;
+#[path = "main/blockers.rs"]
+mod blockers;
 #[path = "main/characters.rs"]
 mod characters;
 #[path = "main/complete.rs"]

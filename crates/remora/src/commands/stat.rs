@@ -320,12 +320,6 @@ fn watch(
     }
 }
 
-/// The width of the terminal, if standard output is one.
-fn terminal_width() -> Option<usize> {
-    let size = std::io::stdout().is_terminal().then(ratatui::crossterm::terminal::size)?;
-    size.ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
-}
-
 /// The output for the intervals, as the options say.
 fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> Result<Box<dyn Output>> {
     let filter = Filter::new(arguments.all, &arguments.like, arguments.top, arguments.changed);
@@ -341,7 +335,7 @@ fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> 
         (filter, true, _) => Box::new(data::Json::new(filter, views, digests)),
         (filter, _, true) => Box::new(data::Csv::new(filter, views)),
         (Some(filter), ..) => Box::new(list::List::new(filter)),
-        (None, ..) => Box::new(table::Table::new(views, terminal_width())),
+        (None, ..) => Box::new(table::Table::new(views, terminal::width())),
     };
     if !arguments.like.is_empty() {
         output = Box::new(list::Patterns::new(output, &arguments.like));

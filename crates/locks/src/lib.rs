@@ -1,0 +1,23 @@
+//! Who waits for whom: locks of a running server as one graph of connections, and how the connection that
+//! blocks others is ended.
+//!
+//! [`Picture::read`] asks each source of the server once. What it says becomes edges in pure functions:
+//! `row` for InnoDB's rows, `metadata` for everything with a metadata lock, `table` for engines that lock
+//! tables. [`tree`] puts them in order, and [`kill`] ends connections.
+//!
+//! It prints nothing and decides nothing for the user.
+
+mod connection;
+mod graph;
+pub mod kill;
+mod metadata;
+mod picture;
+mod row;
+mod table;
+mod transaction;
+mod view;
+
+pub use connection::{Connection, Role};
+pub use graph::{Lock, LockKind, Node, Party, Wait, tree};
+pub use picture::{Gap, Picture};
+pub use transaction::Transaction;

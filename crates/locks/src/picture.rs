@@ -1,0 +1,259 @@
+//! Everything that a server says about who waits for whom, read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use server::{Error, Session};
+
+use crate::connection::{self, Connection};
+use crate::graph::{Party, Wait, waiting_behind};
+use crate::metadata::{self, Known};
+use crate::transaction::{self, Transaction};
+use crate::view::{View, ask, number, text};
+use crate::{row, table};
+
+/// Something that could not be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// What is not seen, and how to get it.
+    pub what: String,
+    /// Whether somebody may wait who is not in the picture.
+    pub hides_waiters: bool,
+}
+
+/// Who waits for whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Picture {
+    /// The connections that this account may see, by number.
+    pub connections: BTreeMap<u64, Connection>,
+    /// The open transactions of InnoDB, by who has them.
+    pub transactions: BTreeMap<Party, Transaction>,
+    /// The waits, each pair once.
+    pub waits: Vec<Wait>,
+    /// Who waits, but nobody says for whom.
+    pub unexplained: Vec<Party>,
+    /// Prepared XA transactions, with their names as `XA ROLLBACK` takes them.
+    pub prepared: Vec<String>,
+    /// What could not be seen.
+    pub gaps: Vec<Gap>,
+}
+
+impl Picture {
+    /// Asks a server. A source that is missing or refused becomes a [`Gap`] if it matters.
+    ///
+    /// # Errors
+    ///
+    /// Those after which the session can't be used, and that of a refused process list.
+    pub fn read(session: &mut Session) -> Result<Picture, Error> {
+        let connections = connection::all(session)?;
+        let mut picture = Picture::default();
+        let transactions = match ask(session, transaction::ALL)? {
+            View::Rows(rows) => rows.iter().map(transaction::transaction).collect(),
+            View::Missing => Vec::new(),
+            View::Refused(why) => {
+                let what = format!("without PROCESS this account sees only its own connections: {why}");
+                picture.gaps.push(Gap { what, hides_waiters: true });
+                Vec::new()
+            }
+        };
+        let found = waits(session, &connections, &transactions, &mut picture.gaps)?;
+        let mut pairs = BTreeSet::new();
+        picture.waits = current(found, &connections)
+            .into_iter()
+            .filter(|one| pairs.insert((one.waiter.clone(), one.holder.clone())))
+            .collect();
+        picture.unexplained = unexplained(&connections, &transactions, &picture.waits);
+        picture.connections = connections.into_iter().map(|one| (one.id, one)).collect();
+        picture.transactions = transactions.into_iter().map(|one| (one.party(), one)).collect();
+        if picture.waits.iter().any(|wait| matches!(wait.holder, Party::Prepared(_))) {
+            picture.prepared = prepared(session)?;
+        }
+        picture.add_last_statements(session)?;
+        Ok(picture)
+    }
+
+    /// Everybody who waits.
+    #[must_use]
+    pub fn waiting(&self) -> BTreeSet<&Party> {
+        self.waits.iter().map(|wait| &wait.waiter).chain(&self.unexplained).collect()
+    }
+
+    /// Those who keep others waiting and wait for nobody, as far as the server says so.
+    #[must_use]
+    pub fn blocking(&self) -> BTreeSet<&Party> {
+        let waiting = self.waiting();
+        let certain = self.waits.iter().filter(|wait| wait.is_certain).map(|wait| &wait.holder);
+        certain.filter(|holder| !waiting.contains(holder)).collect()
+    }
+
+    /// How many wait for somebody, directly or behind others.
+    #[must_use]
+    pub fn waiting_behind(&self, party: &Party) -> usize {
+        waiting_behind(&self.waits, party)
+    }
+
+    /// Whether nobody waits who is not in the picture.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.gaps.iter().any(|gap| gap.hides_waiters)
+    }
+
+    /// Looks up the last statement of each idle holder and of each idle connection with a transaction.
+    fn add_last_statements(&mut self, session: &mut Session) -> Result<(), Error> {
+        let holders = self.waits.iter().map(|wait| &wait.holder);
+        let ids: BTreeSet<u64> = holders
+            .chain(self.transactions.keys())
+            .filter_map(|party| match party {
+                Party::Connection(id) => Some(*id),
+                Party::Prepared(_) => None,
+            })
+            .filter(|id| self.connections.get(id).is_some_and(Connection::is_idle))
+            .collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let sql = format!(
+            "SELECT t.processlist_id, s.sql_text FROM performance_schema.events_statements_current s \
+             JOIN performance_schema.threads t ON t.thread_id = s.thread_id \
+             WHERE s.sql_text IS NOT NULL AND t.processlist_id IN ({}) ORDER BY s.event_id",
+            list.join(", ")
+        );
+        for row in ask(session, &sql)?.rows() {
+            let connection = number(&row, 0).and_then(|id| self.connections.get_mut(&id));
+            if let Some(connection) = connection {
+                connection.last_statement = Some(text(&row, 1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The waits of all kinds. A source is asked only if somebody waits for what it knows.
+fn waits(
+    session: &mut Session,
+    connections: &[Connection],
+    transactions: &[Transaction],
+    gaps: &mut Vec<Gap>,
+) -> Result<Vec<Wait>, Error> {
+    let mut found = Vec::new();
+    if transactions.iter().any(Transaction::waits_for_row) {
+        match row::read(session, transactions)? {
+            Ok(waits) => found.extend(waits),
+            Err(what) => gaps.push(Gap { what, hides_waiters: false }),
+        }
+    }
+    let in_state = |state: &str| connections.iter().any(|one| one.state == state);
+    if in_state(table::FLUSH) {
+        found.extend(table::flushes(connections));
+    }
+    if in_state(table::LEVEL) {
+        match table::read(session, connections)? {
+            Some(waits) => found.extend(waits),
+            None => {
+                let what = "who holds a lock on a whole table is only in performance_schema.table_handles";
+                gaps.push(Gap { what: what.to_owned(), hides_waiters: false });
+            }
+        }
+    }
+    let is_metadata =
+        |one: &Connection| one.waits_for_lock() && ![table::FLUSH, table::LEVEL].contains(&&*one.state);
+    if connections.iter().any(is_metadata) {
+        let all = transactions.iter().map(Transaction::party);
+        let prepared: Vec<Party> = all.filter(|one| matches!(one, Party::Prepared(_))).collect();
+        match metadata::read(session, connections)? {
+            Known::Exactly(locks) => found.extend(metadata::waits(&locks, &prepared, true)),
+            Known::Probably(locks) => found.extend(metadata::waits(&locks, &prepared, false)),
+            Known::Nothing(what) => gaps.push(Gap { what, hides_waiters: false }),
+        }
+    }
+    Ok(found)
+}
+
+/// Without those whose waiter has ended or run on: InnoDB answers from a copy that may be 0.1 s old.
+fn current(waits: Vec<Wait>, connections: &[Connection]) -> Vec<Wait> {
+    waits.into_iter().filter(|wait| runs(connections, &wait.waiter)).collect()
+}
+
+/// Whether somebody runs a statement.
+fn runs(connections: &[Connection], party: &Party) -> bool {
+    connections.iter().any(|one| Party::Connection(one.id) == *party && !one.is_idle())
+}
+
+/// Who waits without an edge.
+fn unexplained(connections: &[Connection], transactions: &[Transaction], waits: &[Wait]) -> Vec<Party> {
+    let explained: BTreeSet<&Party> = waits.iter().map(|wait| &wait.waiter).collect();
+    let of_rows = transactions.iter().filter(|one| one.waits_for_row()).map(Transaction::party);
+    let of_rows = of_rows.filter(|party| runs(connections, party));
+    let of_others =
+        connections.iter().filter(|one| one.waits_for_lock()).map(|one| Party::Connection(one.id));
+    let all: BTreeSet<Party> = of_rows.chain(of_others).collect();
+    all.into_iter().filter(|party| !explained.contains(party)).collect()
+}
+
+/// The names of prepared XA transactions, as `XA ROLLBACK` takes them; none if they may not be seen.
+fn prepared(session: &mut Session) -> Result<Vec<String>, Error> {
+    let rows = match session.rows("XA RECOVER") {
+        Ok(rows) => rows,
+        Err(error) if error.code().is_some() => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let name = |row: &server::Row| {
+        let bytes = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+        let number = |at: usize| String::from_utf8_lossy(&bytes(at)).parse::<usize>().unwrap_or(0);
+        let data = bytes(3);
+        let (global, branch) = data.split_at(number(1).min(data.len()));
+        format!("{},{},{}", quoted(global), quoted(branch), number(0))
+    };
+    Ok(rows.iter().map(name).collect())
+}
+
+/// Part of a name: as text if it is plain, else in digits.
+fn quoted(bytes: &[u8]) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"'\\".contains(byte);
+    if bytes.iter().all(is_plain) {
+        return format!("'{}'", String::from_utf8_lossy(bytes));
+    }
+    let mut out = "X'".to_owned();
+    for byte in bytes {
+        // Writing to a String does not fail.
+        write!(out, "{byte:02x}").ok();
+    }
+    out + "'"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_xa_transactions_can_be_pasted() {
+        assert_eq!(quoted(b"order-17"), "'order-17'");
+        assert_eq!(quoted(b"a'b"), "X'612762'");
+        assert_eq!(quoted(b""), "''");
+    }
+
+    #[test]
+    fn who_runs_nothing_does_not_wait() {
+        let idle = Connection { id: 7, command: "Sleep".into(), ..Connection::default() };
+        let row = Some("91:5".to_owned());
+        let waiting =
+            |connection| Transaction { connection, requested_lock: row.clone(), ..Transaction::default() };
+        assert!(unexplained(&[idle], &[waiting(7), waiting(8)], &[]).is_empty());
+    }
+
+    #[test]
+    fn who_waits_without_an_edge_is_named() {
+        let state = "Waiting for table metadata lock".to_owned();
+        let connection = Connection { id: 7, state, ..Connection::default() };
+        let row = Some("91:5".to_owned());
+        let transaction = Transaction { connection: 8, requested_lock: row, ..Transaction::default() };
+        let updates = Connection { id: 8, ..Connection::default() };
+        let all = unexplained(&[connection, updates], &[transaction], &[]);
+        assert_eq!(all, [Party::Connection(7), Party::Connection(8)]);
+        let mut picture = Picture { unexplained: all, ..Picture::default() };
+        assert!(picture.blocking().is_empty() && picture.waiting().len() == 2 && picture.is_complete());
+        picture.gaps.push(Gap { what: "PROCESS".into(), hides_waiters: true });
+        assert!(!picture.is_complete());
+    }
+}
