@@ -16,8 +16,9 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 
 use crate::command_line::Cli;
 
-/// The longest time that a user waits for names.
+/// The longest time that a user waits for names, unless [`OWN_PATIENCE`] says it, in milliseconds.
 const PATIENCE: Duration = Duration::from_millis(300);
+const OWN_PATIENCE: &str = "REMORA_COMPLETE_MS";
 
 /// Answers a shell, if it has called the program.
 pub(crate) fn answer() -> bool {
@@ -69,7 +70,8 @@ fn in_time(current: &OsStr, names: Names) -> Vec<CompletionCandidate> {
     let (send, receive) = mpsc::channel();
     // It is not waited for when it takes too long: it ends with the program.
     std::thread::spawn(move || send.send(names(&text)));
-    let found = receive.recv_timeout(PATIENCE).unwrap_or_default();
+    let own = std::env::var(OWN_PATIENCE).ok().and_then(|text| text.parse().ok());
+    let found = receive.recv_timeout(own.map_or(PATIENCE, Duration::from_millis)).unwrap_or_default();
     found.into_iter().map(CompletionCandidate::new).collect()
 }
 
