@@ -11,8 +11,9 @@ use anyhow::{Context, Result};
 use instance::binary_log::Position;
 use server::{About, Flavour, Session, Version};
 
-/// Since then it is called replica, and not slave.
+/// Since then statements say replica, and not slave; options do so a little later.
 const REPLICA: Version = Version { major: 8, minor: 0, patch: 23 };
+const REPLICA_OPTIONS: Version = Version { major: 8, minor: 0, patch: 26 };
 /// Since then a server takes transactions with and without GTIDs, and needs no log of its own for that.
 const PERMISSIVE: Version = Version { major: 5, minor: 7, patch: 6 };
 /// Since then positions are in tables, and the options for their files are gone.
@@ -96,7 +97,8 @@ impl Words {
             // A replay that is killed begins again.
             "--innodb-flush-log-at-trx-commit=0".to_owned(),
         ];
-        let role = if self.says_replica() { "replica" } else { "slave" };
+        let is_new = self.is_mysql() && self.version >= REPLICA_OPTIONS;
+        let role = if is_new { "replica" } else { "slave" };
         all.push(format!("--{role}-load-tmpdir={work}"));
         all.push(format!("--{role}-max-allowed-packet=1G"));
         if !self.is_mysql() || self.version < TABLES {
@@ -162,5 +164,35 @@ impl Words {
     pub(crate) fn status(self, session: &mut Session) -> Result<Status> {
         let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
         Ok(Status(session.named_row(&format!("SHOW {role} STATUS"))?.into_iter().collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_gets_options_that_it_knows() {
+        let options = |flavour, version: &str, has_gtids| {
+            let words = Words { flavour, version: Version::parse(version) };
+            words.options(Path::new("/w"), has_gtids).unwrap().join(" ")
+        };
+        let mariadb = options(Flavour::MariaDb, "10.11.19", false);
+        assert!(mariadb.contains("--slave-parallel-threads=0") && mariadb.contains("--master-info-file=/w/"));
+        for (version, has, lacks) in [
+            ("5.6.24", "--slave-parallel-workers=0", "gtid"),
+            ("5.7.44", "--gtid-mode=OFF_PERMISSIVE", "replica"),
+            ("8.0.25", "--slave-load-tmpdir=/w", "info-file"),
+            ("8.0.26", "--replica-load-tmpdir=/w", "slave"),
+            ("9.7.4", "--replica-parallel-workers=0", "log-bin"),
+        ] {
+            let options = options(Flavour::MySql, version, false);
+            assert!(options.contains(has) && !options.contains(lacks), "{version}: {options}");
+        }
+        let own = options(Flavour::MySql, "5.6.24", true);
+        assert!(own.contains("--log-bin=/w/own-log") && own.contains("--gtid-mode=ON"), "{own}");
+        assert_eq!(recovery_options(Some("10.11.19-MariaDB-log"), true).len(), 0);
+        assert_eq!(recovery_options(Some("9.7.4-2"), false).len(), 2);
+        assert_eq!(recovery_options(None, true).len(), 0);
     }
 }

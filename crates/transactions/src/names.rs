@@ -63,9 +63,9 @@ pub fn xa_of(text: &str) -> Option<XaName> {
 /// parts, and their bytes in hexadecimal digits behind `0x`.
 pub fn xa_of_hex(row: &[Option<String>]) -> Option<XaName> {
     let [Some(format), Some(global), Some(_), Some(data)] = row else { return None };
-    let pairs = data.strip_prefix("0x")?.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let bytes = pairs.map(byte).collect::<Option<Vec<u8>>>()?;
+    let (pairs, []) = data.strip_prefix("0x")?.as_bytes().as_chunks::<2>() else { return None };
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes = pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?;
     let (global, branch) = bytes.split_at_checked(global.parse().ok()?)?;
     Some((format.parse().ok()?, global.to_vec(), branch.to_vec()))
 }

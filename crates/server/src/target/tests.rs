@@ -177,7 +177,7 @@ fn option_files_are_ours_to_judge_in_our_own_group() {
     assert!(wrong("[client]\nprotocol=pipe\n").contains("neither tcp nor socket"));
     assert!(wrong("[client]\nssl=maybe\n").contains("neither 1 nor 0"));
     let fine = "[client]\nhots=x\ndefault-character-set=utf8\n[client-server]\nloose-x=1\n[remora]\nloose-hots\n\
-                loose-port=3307\n[client-mariadb]\nuser=u\nhost=h\n[mysql]\nport=x\n";
+                loose-port=3307\n[client-mariadb]\nuser=u\n[mysql]\nhost=h\npager=less\n[mysqldump]\nport=x\n";
     assert_eq!(shown(&File::new(fine).given()), "u@h:3307");
 }
 
