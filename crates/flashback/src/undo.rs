@@ -8,9 +8,10 @@ use binlog::event::Change;
 use binlog::event::table::Table;
 use binlog::row::Row;
 use humanize::date_time;
+use server::XaName;
 use server::catalogue::Wanted;
 use transactions::{
-    Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, XaName, names,
+    Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, names,
 };
 
 use crate::cascades::{Cascades, Found};

@@ -78,16 +78,21 @@ impl Connection {
 
 /// All connections that this account may see: with PROCESS all of them, else its own.
 pub(crate) fn all(session: &mut Session) -> Result<Vec<Connection>, Error> {
-    let query_id = if session.about.flavour == Flavour::MariaDb { ", query_id" } else { "" };
-    let sql = format!(
-        "SELECT id, user, host, db, command, state, time, info{query_id} FROM information_schema.processlist"
-    );
-    Ok(session.strings(&sql)?.iter().map(connection).collect())
+    those(session, "")
 }
 
 /// One of them, as it is now.
 pub(crate) fn one(session: &mut Session, id: u64) -> Result<Option<Connection>, Error> {
-    Ok(all(session)?.into_iter().find(|connection| connection.id == id))
+    Ok(those(session, &format!("WHERE id = {id}"))?.pop())
+}
+
+fn those(session: &mut Session, condition: &str) -> Result<Vec<Connection>, Error> {
+    let query_id = if session.about.flavour == Flavour::MariaDb { ", query_id" } else { "" };
+    let sql = format!(
+        "SELECT id, user, host, db, command, state, time, info{query_id} FROM information_schema.processlist \
+         {condition}"
+    );
+    Ok(session.strings(&sql)?.iter().map(connection).collect())
 }
 
 fn connection(row: &Row) -> Connection {

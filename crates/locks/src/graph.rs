@@ -107,10 +107,7 @@ pub struct Node {
 /// is the root.
 #[must_use]
 pub fn tree(waits: &[Wait]) -> Vec<Node> {
-    let mut behind: BTreeMap<&Party, BTreeSet<&Party>> = BTreeMap::new();
-    for wait in waits {
-        behind.entry(&wait.holder).or_default().insert(&wait.waiter);
-    }
+    let behind = behind(waits);
     let waiters: BTreeSet<&Party> = waits.iter().map(|wait| &wait.waiter).collect();
     let mut roots: Vec<&Party> = behind.keys().copied().filter(|party| !waiters.contains(party)).collect();
     roots.sort_by_cached_key(|root| std::cmp::Reverse(below(&behind, root).len()));
@@ -127,11 +124,16 @@ pub fn tree(waits: &[Wait]) -> Vec<Node> {
 /// Everybody who waits for somebody, directly or behind others.
 #[must_use]
 pub(crate) fn waiting_behind(waits: &[Wait], party: &Party) -> usize {
+    below(&behind(waits), party).len()
+}
+
+/// Those who wait for each holder.
+fn behind(waits: &[Wait]) -> BTreeMap<&Party, BTreeSet<&Party>> {
     let mut behind: BTreeMap<&Party, BTreeSet<&Party>> = BTreeMap::new();
     for wait in waits {
         behind.entry(&wait.holder).or_default().insert(&wait.waiter);
     }
-    below(&behind, party).len()
+    behind
 }
 
 fn below<'a>(behind: &BTreeMap<&'a Party, BTreeSet<&'a Party>>, party: &'a Party) -> BTreeSet<&'a Party> {

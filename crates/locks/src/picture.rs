@@ -1,9 +1,8 @@
 //! Everything that a server says about who waits for whom, read once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
-use server::{Error, Session};
+use server::{Error, Session, xa_literal};
 
 use crate::connection::{self, Connection};
 use crate::graph::{Party, Wait, waiting_behind};
@@ -193,45 +192,16 @@ fn unexplained(connections: &[Connection], transactions: &[Transaction], waits: 
 
 /// The names of prepared XA transactions, as `XA ROLLBACK` takes them; none if they may not be seen.
 fn prepared(session: &mut Session) -> Result<Vec<String>, Error> {
-    let rows = match session.rows("XA RECOVER") {
-        Ok(rows) => rows,
-        Err(error) if error.code().is_some() => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let name = |row: &server::Row| {
-        let bytes = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
-        let number = |at: usize| String::from_utf8_lossy(&bytes(at)).parse::<usize>().unwrap_or(0);
-        let data = bytes(3);
-        let (global, branch) = data.split_at(number(1).min(data.len()));
-        format!("{},{},{}", quoted(global), quoted(branch), number(0))
-    };
-    Ok(rows.iter().map(name).collect())
-}
-
-/// Part of a name: as text if it is plain, else in digits.
-fn quoted(bytes: &[u8]) -> String {
-    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"'\\".contains(byte);
-    if bytes.iter().all(is_plain) {
-        return format!("'{}'", String::from_utf8_lossy(bytes));
+    match session.prepared_xa() {
+        Ok(names) => Ok(names.iter().map(xa_literal).collect()),
+        Err(error) if error.code().is_some() => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
-    let mut out = "X'".to_owned();
-    for byte in bytes {
-        // Writing to a String does not fail.
-        write!(out, "{byte:02x}").ok();
-    }
-    out + "'"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_xa_transactions_can_be_pasted() {
-        assert_eq!(quoted(b"order-17"), "'order-17'");
-        assert_eq!(quoted(b"a'b"), "X'612762'");
-        assert_eq!(quoted(b""), "''");
-    }
 
     #[test]
     fn who_runs_nothing_does_not_wait() {

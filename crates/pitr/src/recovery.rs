@@ -13,8 +13,8 @@ use instance::binary_log::{self, BinaryLog, Position};
 use progress::{Progress, Shared};
 use repository::{KeyFile, Named};
 use sandbox::Sandbox;
-use server::{Flavour, Session, Version};
-use transactions::{LogFile, Times, XaName, names};
+use server::{Flavour, Session, XaName};
+use transactions::{LogFile, Times, names};
 
 use crate::linked_tables::LinkedTables;
 use crate::other_timeline::LoggedState;
@@ -24,9 +24,6 @@ use crate::replay::{Folders, Replay, ReplayRequest};
 use crate::replay_plan::{self, Found};
 use crate::steps::Steps;
 use crate::{Log, Start, same_log};
-
-/// Since then MySQL shows the name of a distributed transaction in digits.
-const CONVERTS: Version = Version { major: 5, minor: 7, patch: 5 };
 
 /// The newest generation that is not after the goal, or the one that is named, and what is replayed from
 /// there, if the generation says where it is.
@@ -295,7 +292,7 @@ impl<'a> Recovery<'a> {
         let mut session = instance::connect(&server)?;
         let words = Words::of(&session.about);
         words.forget_sources(&mut session)?;
-        let prepared = prepared(&mut session)?;
+        let prepared = session.prepared_xa()?;
         let innodb = binary_log::innodb_position(&server.error_log())?;
         // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and
         // in restored data, that may for some time be one of an older log, beyond where the generation is.
@@ -364,17 +361,6 @@ impl<'a> Recovery<'a> {
         );
         Ok(())
     }
-}
-
-/// The transactions in XA PREPARE. MySQL before 5.7.5 does not name them exactly.
-fn prepared(session: &mut Session) -> Result<Vec<XaName>> {
-    if session.about.flavour == Flavour::MariaDb {
-        let rows = session.strings("XA RECOVER FORMAT='SQL'")?;
-        return Ok(rows.iter().filter_map(|row| names::xa_of(row.last()?.as_deref()?)).collect());
-    }
-    let convert = if session.about.version < CONVERTS { "" } else { " CONVERT XID" };
-    let rows = session.strings(&format!("XA RECOVER{convert}"))?;
-    Ok(rows.iter().filter_map(|row| names::xa_of_hex(row)).collect())
 }
 
 /// The last transaction of each domain before a place in the server's log. MySQL does not tell it by place.

@@ -85,6 +85,11 @@ impl Words {
         self.is_mysql() && self.version >= REPLICA
     }
 
+    /// What a statement calls a server that applies a log.
+    fn role(self) -> &'static str {
+        if self.says_replica() { "REPLICA" } else { "SLAVE" }
+    }
+
     /// The options of a server that applies what is in the folder `work`. `has_gtids`: its transactions have
     /// those of MySQL.
     pub(crate) fn options(self, work: &Path, has_gtids: bool) -> Result<Vec<String>> {
@@ -124,9 +129,8 @@ impl Words {
 
     /// Forgets which servers the data were a replica of.
     pub(crate) fn forget_sources(self, session: &mut Session) -> Result<()> {
-        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
         if self.is_mysql() {
-            session.execute(&format!("RESET {role} ALL"))?;
+            session.execute(&format!("RESET {} ALL", self.role()))?;
         }
         Ok(())
     }
@@ -147,23 +151,22 @@ impl Words {
 
     /// Starts to apply up to a place in the relay log.
     pub(crate) fn start(self, session: &mut Session, file: &str, at: u64) -> Result<()> {
-        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
-        session
-            .execute(&format!("START {role} SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}"))?;
+        session.execute(&format!(
+            "START {} SQL_THREAD UNTIL RELAY_LOG_FILE='{file}', RELAY_LOG_POS={at}",
+            self.role()
+        ))?;
         Ok(())
     }
 
     /// Ends that.
     pub(crate) fn stop(self, session: &mut Session) -> Result<()> {
-        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
-        session.execute(&format!("STOP {role} SQL_THREAD"))?;
+        session.execute(&format!("STOP {} SQL_THREAD", self.role()))?;
         Ok(())
     }
 
     /// How far it is.
     pub(crate) fn status(self, session: &mut Session) -> Result<Status> {
-        let role = if self.says_replica() { "REPLICA" } else { "SLAVE" };
-        Ok(Status(session.named_row(&format!("SHOW {role} STATUS"))?.into_iter().collect()))
+        Ok(Status(session.named_row(&format!("SHOW {} STATUS", self.role()))?.into_iter().collect()))
     }
 }
 

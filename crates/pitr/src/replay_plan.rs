@@ -10,9 +10,10 @@ use failure::{Completeness, usage};
 use innodb::table::sql::Token;
 use instance::binary_log::Position;
 use progress::Shared;
+use server::XaName;
 use transactions::effective_statement::{acting, word};
 use transactions::{
-    Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, XaName, names,
+    Asked, Judged, Known, LogFile, Place, Range, TOLERANCE_S, Take, Transaction, Walk, Xa, names,
 };
 
 use crate::before_time::Before;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use innodb::table::sql::{Kind, Token};
 use progress::{Progress, Shared};
-use server::{Flavour, Session, Version};
+use server::{Flavour, Session, Version, quote_name};
 use transactions::effective_statement::{acting, word};
 
 /// Since then MySQL has events in its data dictionary, which only its own statements change.
@@ -232,7 +232,7 @@ impl States {
                 continue;
             };
             let (user, host) = definer.rsplit_once('@').unwrap_or((definer, "%"));
-            let event = format!("{}.{}", backquoted(schema), backquoted(name));
+            let event = format!("{}.{}", quote_name(schema), quote_name(name));
             let was_over = || {
                 let end = end.as_ref().and_then(|end| end.split('.').next()?.parse::<i64>().ok());
                 end.zip(*time).is_some_and(|(end, time)| end < time)
@@ -260,11 +260,6 @@ impl States {
         }
         Ok(())
     }
-}
-
-/// A name in SQL, whatever the sql_mode.
-fn backquoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 #[cfg(test)]

@@ -132,3 +132,46 @@ fn each_message_on_the_page_of_messages_is_one_of_ours() {
     }
     assert!(count > 20, "{count} messages");
 }
+
+/// The words of a command line up to a pipe, a redirection or another command. Quotes are those of a shell.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars().chain([' ']) {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, ' ') if word.is_empty() => {}
+            (None, ' ') => words.push(std::mem::take(&mut word)),
+            _ => word.push(c),
+        }
+    }
+    let ends = |word: &String| ["|", "||", "&&", ">", "2>", "<", ";", "&"].contains(&word.as_str());
+    let end = words.iter().position(ends).unwrap_or(words.len());
+    words.truncate(end);
+    words
+}
+
+/// The lines of EXAMPLES that begin with the program's name, of a command and those below it.
+fn examples(command: &Command, found: &mut Vec<String>) {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let lines =
+        help.lines().skip_while(|line| *line != "EXAMPLES").skip(1).take_while(|line| !line.is_empty());
+    let ours = lines.filter_map(|line| line.strip_prefix("  remora "));
+    // Behind two spaces it says what the line does.
+    found.extend(ours.map(|line| line.split("  ").next().unwrap_or(line).to_owned()));
+    command.get_subcommands().for_each(|sub| examples(sub, found));
+}
+
+#[test]
+fn each_example_of_the_help_is_a_command_line() {
+    let mut found = Vec::new();
+    examples(&Cli::command(), &mut found);
+    assert!(found.len() > 100, "{} examples", found.len());
+    let wrong = found.iter().filter_map(|line| {
+        let words = ["remora".to_owned()].into_iter().chain(words(line));
+        let error = Cli::command().try_get_matches_from(words).err()?;
+        Some(format!("remora {line}: {}", error.to_string().lines().next().unwrap_or_default()))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -29,8 +29,7 @@ pub fn of_today<P>(all: Vec<P>, environment: impl Fn(&str) -> Option<OsString>) 
     part_of_today(all, parts, environment)
 }
 
-/// The same for other cases of a test: one of so many parts of them, each of which has cases from the first
-/// to the last.
+/// The same for other cases of a test: every `parts`-th case, beginning with another one each day.
 pub fn part_of_today<P>(all: Vec<P>, parts: usize, environment: impl Fn(&str) -> Option<OsString>) -> Vec<P> {
     if parts < 2 || environment(EVERYWHERE).is_some() {
         return all;

@@ -50,6 +50,7 @@ mod target;
 pub mod text;
 mod tls;
 mod url;
+mod xa;
 
 pub use about::{About, Flavour, Release, Version};
 pub use blocker::{Blocker, Obstacle};
@@ -66,3 +67,4 @@ pub use session::{Cells, Done, Row, Session, Warning};
 pub use stream::RowSink;
 pub use target::{Environment, Overrides, SOCKETS, Target};
 pub use tls::{SslMode, Tls};
+pub use xa::{XaName, xa_literal};

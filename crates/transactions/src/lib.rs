@@ -25,5 +25,5 @@ pub use find::{Found, Times, files, of_segments};
 pub use reread::{Again, AskedRow, RowsEvent};
 pub use source::FileSource;
 pub use statement_text::Wording;
-pub use transaction::{Changed, Place, Transaction, Xa, XaName, slot};
+pub use transaction::{Changed, Place, Transaction, Xa, slot};
 pub use walk::{Asked, Take, Walk, is_frame};

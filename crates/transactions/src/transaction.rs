@@ -7,6 +7,7 @@ use binlog::event::rows::Rows;
 use binlog::event::table::Table;
 use binlog::event::{Change, Kind};
 use binlog::group::GroupId;
+use server::XaName;
 
 use crate::end_time::EndTime;
 
@@ -18,9 +19,6 @@ pub struct Place {
     /// Byte offset in it.
     pub at: u64,
 }
-
-/// The identifier of a distributed transaction: its format, global part and branch.
-pub type XaName = (u32, Vec<u8>, Vec<u8>);
 
 /// What a transaction is to a distributed one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,6 +18,7 @@ use binlog::tables::Tables;
 use binlog::{Error, row};
 use failure::Completeness;
 use progress::Progress;
+use server::XaName;
 
 use crate::definitions::Known;
 use crate::end_time::{EndTime, Judged};
@@ -25,7 +26,7 @@ use crate::file::LogFile;
 use crate::filter::{Choice, Choices, Filter, Range};
 use crate::names;
 use crate::source::{FileSource, PIECE_BYTES};
-use crate::transaction::{Place, Statement, Transaction, Xa, XaName};
+use crate::transaction::{Place, Statement, Transaction, Xa};
 
 /// LOG_EVENT_THREAD_SPECIFIC_F: the statement uses temporary tables.
 const THREAD_SPECIFIC: u16 = 4;

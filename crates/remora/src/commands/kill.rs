@@ -25,7 +25,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora kill 4711 --yes              ends it, and waits until its transaction is rolled back
   remora kill 4711 --query --yes      ends only the statement that it runs
   remora kill --blocking --yes        those whom others wait for
-  remora kill --user app              how many connections of an account that would be
+  remora kill --of-user app           which connections of an account that would be
   remora kill --idle-transactions 10m --yes     transactions that nobody has used for ten minutes";
 
 /// How long to wait between two looks at a rollback.

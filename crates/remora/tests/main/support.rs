@@ -36,7 +36,7 @@ pub(crate) fn of_today(products: Vec<Product>) -> Vec<Product> {
     sandbox::of_today(products, |name| std::env::var_os(name))
 }
 
-/// One of so many parts of a test's cases, as [`sandbox::part_of_today`] says.
+/// Every `parts`-th of a test's cases, as [`sandbox::part_of_today`] says.
 pub(crate) fn part_of_today<C>(cases: Vec<C>, parts: usize) -> Vec<C> {
     sandbox::part_of_today(cases, parts, |name| std::env::var_os(name))
 }

@@ -20,7 +20,7 @@ use pitr::{Folders, Found, Reached, Recovery, RecoveryTarget, ReplayPlan, Replay
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
-use transactions::{Range, Wording, names};
+use transactions::{Range, Wording};
 
 use crate::commands;
 use crate::exit::Exit;
@@ -236,7 +236,7 @@ impl ReplaySummary {
             "bytes_of_log": replay.bytes, "gtid": last(replay), "time": replay.time.map(date_time::machine),
             "next": replay.next, "by_arrival_time": found.judged.count,
             "backup_timeline": start.timeline, "missing_transactions": start.lacks,
-            "prepared": replay.prepared.keys().map(names::xa).collect::<Vec<_>>(),
+            "prepared": replay.prepared.keys().map(server::xa_literal).collect::<Vec<_>>(),
         });
         if let Some(tables) = self.tables {
             message["tables"] = tables.into();
@@ -324,7 +324,7 @@ fn tell_prepared(replay: &ReplayPlan, report: &Report) {
     if replay.prepared.is_empty() {
         return;
     }
-    let shown = replay.prepared.iter().map(|(xa, gtid)| format!("{} ({gtid})", names::xa(xa)));
+    let shown = replay.prepared.iter().map(|(xa, gtid)| format!("{} ({gtid})", server::xa_literal(xa)));
     let shown: Vec<String> = shown.collect();
     report.warn(&format!(
         "in XA PREPARE at that point in time, neither committed nor rolled back, and holding locks: {}. A server with these data lists them \
