@@ -280,7 +280,7 @@ fn target_as(server: &Sandbox, user: &str, password: &str) -> Result<Target> {
 pub fn settle(server: &Sandbox, stop: &AtomicBool) -> Result<()> {
     let mut session = connect(server)?;
     loop {
-        let prepared = session.prepared_xa()?.len();
+        let prepared = server::prepared_xa(&mut session)?.len();
         let open = session.strings("SELECT trx_id FROM information_schema.innodb_trx")?.len();
         if open <= prepared {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use server::{Error, Session, xa_literal};
+use server::{Error, Session, prepared_xa, xa_literal};
 
 use crate::connection::{self, Connection};
 use crate::graph::{Party, Wait, waiting_behind};
@@ -192,7 +192,7 @@ fn unexplained(connections: &[Connection], transactions: &[Transaction], waits: 
 
 /// The names of prepared XA transactions, as `XA ROLLBACK` takes them; none if they may not be seen.
 fn prepared(session: &mut Session) -> Result<Vec<String>, Error> {
-    match session.prepared_xa() {
+    match prepared_xa(session) {
         Ok(names) => Ok(names.iter().map(xa_literal).collect()),
         Err(error) if error.code().is_some() => Ok(Vec::new()),
         Err(error) => Err(error),

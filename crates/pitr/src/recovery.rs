@@ -292,7 +292,7 @@ impl<'a> Recovery<'a> {
         let mut session = instance::connect(&server)?;
         let words = Words::of(&session.about);
         words.forget_sources(&mut session)?;
-        let prepared = session.prepared_xa()?;
+        let prepared = server::prepared_xa(&mut session)?;
         let innodb = binary_log::innodb_position(&server.error_log())?;
         // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and
         // in restored data, that may for some time be one of an older log, beyond where the generation is.

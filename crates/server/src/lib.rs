@@ -67,4 +67,4 @@ pub use session::{Cells, Done, Row, Session, Warning};
 pub use stream::RowSink;
 pub use target::{Environment, Overrides, SOCKETS, Target};
 pub use tls::{SslMode, Tls};
-pub use xa::{XaName, xa_literal};
+pub use xa::{XaName, prepared_xa, xa_literal};

@@ -11,7 +11,7 @@ pub fn xa_literal((format, global, branch): &XaName) -> String {
     let quoted = |bytes: &[u8]| {
         let is_plain = |byte: &u8| (b' '..=b'~').contains(byte) && !b"'\\".contains(byte);
         match bytes.iter().all(is_plain) {
-            true => format!("'{}'", String::from_utf8_lossy(bytes)),
+            true => format!("'{}'", bytes.iter().copied().map(char::from).collect::<String>()),
             false => format!("X'{}'", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
         }
     };
@@ -23,16 +23,14 @@ pub fn xa_literal((format, global, branch): &XaName) -> String {
     }
 }
 
-impl Session {
-    /// The transactions in XA PREPARE. `XA RECOVER` has the lengths of both parts and their bytes, on every
-    /// server, in whatever way it may show them to people besides.
-    ///
-    /// # Errors
-    /// [`Error::Privilege`] on MySQL from 8.0 on without XA_RECOVER_ADMIN, and the like.
-    pub fn prepared_xa(&mut self) -> Result<Vec<XaName>, Error> {
-        let rows = self.rows("XA RECOVER")?;
-        Ok(rows.iter().filter_map(|row| name(row)).collect())
-    }
+/// The transactions in XA PREPARE. `XA RECOVER` has the lengths of both parts and their bytes on every server;
+/// its other forms are for people.
+///
+/// # Errors
+/// [`Error::Privilege`] on MySQL from 8.0 on without XA_RECOVER_ADMIN, and the like.
+pub fn prepared_xa(session: &mut Session) -> Result<Vec<XaName>, Error> {
+    let rows = session.rows("XA RECOVER")?;
+    Ok(rows.iter().filter_map(|row| name(row)).collect())
 }
 
 /// The name in a row: the format, the lengths of both parts, and their bytes.

@@ -223,7 +223,7 @@ fn dump_from(
         [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
     let server = instance::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
     instance::settle(&server, stop)?;
-    let prepared = instance::connect(&server)?.prepared_xa()?.len();
+    let prepared = server::prepared_xa(&mut instance::connect(&server)?)?.len();
     let world = dump::Context {
         disk: Arc::new(RealDisk),
         server: Arc::new(RealDisk),
