@@ -23,8 +23,8 @@ pub fn xa_literal((format, global, branch): &XaName) -> String {
     }
 }
 
-/// The transactions in XA PREPARE. `XA RECOVER` has the lengths of both parts and their bytes on every server;
-/// its other forms are for people.
+/// The transactions in XA PREPARE. `XA RECOVER` has the lengths of both parts and their bytes on every
+/// server; its other forms are for people.
 ///
 /// # Errors
 /// [`Error::Privilege`] on MySQL from 8.0 on without XA_RECOVER_ADMIN, and the like.
