@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use disk::{Disk, Output, RealDisk};
 use physical::redo_copy::{self, is_copy};
 use sandbox::{Installation, Sandbox, ServerChoice, Settings};
-use server::{Flavour, Overrides, Session, Target};
+use server::{Flavour, Overrides, Password, Session, Target};
 
 use self::binary_log::BinaryLog;
 use self::requirements::{Requirements, leads_inside};
@@ -92,7 +92,7 @@ impl Account {
                 String::new()
             }
             Flavour::MySql => {
-                let password = password()?;
+                let password = Password::random()?.expose().to_owned();
                 writeln!(output, "CREATE USER {name}@localhost IDENTIFIED BY '{password}';")?;
                 password
             }
@@ -254,14 +254,6 @@ pub fn connect(server: &Sandbox) -> Result<Session> {
 /// How to reach such a server.
 pub fn target(server: &Sandbox) -> Result<Target> {
     target_as(server, "root", "")
-}
-
-/// A password that every rule of a server for passwords takes.
-fn password() -> Result<String> {
-    let mut bytes = [0; 24];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("aA1+{digits}"))
 }
 
 fn target_as(server: &Sandbox, user: &str, password: &str) -> Result<Target> {

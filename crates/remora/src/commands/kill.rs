@@ -31,9 +31,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// How long to wait between two looks at a rollback.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// End connections or their statements, and show first whom that is and what is rolled back
+/// End connections or their statements; show first which ones, and what would be rolled back
 ///
-/// Without --yes nothing is ended. A connection that has begun something else since it was shown is left
+/// Nothing is ended without --yes. A connection that has begun something else since it was shown is left
 /// alone, and so are remora's own, the server's threads, and replication.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,11 +47,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     blocking: bool,
 
-    /// Those of this account; with other conditions, only if they are its
+    /// Connections of this account; together with other conditions, only those of this account
     #[arg(long = "of-user", value_name = "NAME")]
     user_of: Option<String>,
 
-    /// Those that have had a transaction open without running anything for this long, such as 10m
+    /// Connections that have been idle for this long with an open transaction, such as 10m
     #[arg(long, value_name = "AGE")]
     idle_transactions: Option<String>,
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use sandbox::{Product, Sandbox};
 use serde_json::Value;
@@ -122,12 +123,13 @@ impl Incident {
     #[track_caller]
     fn until_edges(&self, expected: &[&str]) {
         let mut seen = Vec::new();
-        // Some states of the server are copies that are up to 0.1 s old.
-        for _ in 0..100 {
+        for _ in 0..400 {
             seen = self.edges();
             if seen == expected {
                 return;
             }
+            // InnoDB renews its copy of locks if nobody has read it for 0.1 s.
+            std::thread::park_timeout(Duration::from_millis(150));
         }
         assert_eq!(seen, expected);
     }

@@ -5,15 +5,12 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use failure::usage;
 use server::required_privileges::{Task, missing};
-use server::{Environment, Grants, Overrides, Session, Target, quote_name};
+use server::{Environment, Grants, Overrides, Password, Session, Target, quote_name};
 
 use super::step::{Step, What};
 
 /// What the units do: back up, archive, and note where a replica is.
 const TASKS: [Task; 3] = [Task::Copy, Task::Archive, Task::Source];
-
-/// How many random bytes a password has.
-const RANDOM_BYTES: usize = 24;
 
 /// What is shown of a password that was written.
 pub(super) const MASK: &str = "***";
@@ -24,14 +21,7 @@ pub(super) fn password(option_file: &Path) -> Result<String> {
     if let Some(known) = text.lines().find_map(|line| line.strip_prefix("password=")) {
         return Ok(known.to_owned());
     }
-    let mut bytes = [0; RANDOM_BYTES];
-    let flags = rustix::rand::GetRandomFlags::empty();
-    let filled =
-        rustix::rand::getrandom(&mut bytes[..], flags).context("the system gives no random bytes")?;
-    anyhow::ensure!(filled == RANDOM_BYTES, "the system gives too few random bytes");
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Rules for passwords ask for letters of both kinds, digits and signs.
-    Ok(format!("{digits}-Rm1"))
+    Ok(Password::random()?.expose().to_owned())
 }
 
 /// The statements that make the account, or give it what it lacks.
