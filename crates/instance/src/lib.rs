@@ -75,7 +75,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Prepares it for a server of that family, with a file in a folder that only this user may read.
+    /// Prepares it for a server of that family, with a file in a folder.
     pub fn new(folder: &Path, flavour: Flavour) -> Result<Account> {
         let name = format!("remora_{}", std::process::id());
         let file = folder.join("account.sql");

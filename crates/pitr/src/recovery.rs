@@ -19,7 +19,7 @@ use transactions::{LogFile, Times, names};
 use crate::linked_tables::LinkedTables;
 use crate::other_timeline::LoggedState;
 use crate::recovery_target::{RecoveryTarget, Unreachable};
-use crate::relay_log::{self, Words};
+use crate::relay_log::{self, Dialect};
 use crate::replay::{Folders, Replay, ReplayRequest};
 use crate::replay_plan::{self, Found};
 use crate::steps::Steps;
@@ -80,8 +80,8 @@ struct Recovered {
     log: String,
     /// What is in XA PREPARE.
     prepared: Vec<XaName>,
-    /// Those of its server.
-    words: Words,
+    /// That of its server.
+    dialect: Dialect,
 }
 
 /// A generation whose data are recovered, and what is replayed.
@@ -89,7 +89,7 @@ struct Begun {
     reached: Reached,
     /// The name of the data's own log.
     log: String,
-    words: Words,
+    dialect: Dialect,
 }
 
 /// The server of [`Recovery::steps`].
@@ -217,11 +217,11 @@ impl<'a> Recovery<'a> {
         report: &Shared,
     ) -> Result<(Reached, usize)> {
         let data = folders.data;
-        let Begun { reached, log: name, words } = self.begin(data, request.wanted, stop, report)?;
+        let Begun { reached, log: name, dialect } = self.begin(data, request.wanted, stop, report)?;
         let Reached { start, found } = &reached;
         let files = self.log.from(&start.here.0).unwrap_or_default();
         let files = files.get(..=found.plan.end.map_or(0, |end| end.file)).unwrap_or(files).to_vec();
-        let replay = Replay::new(folders, files, start.here.1, found.servers.clone(), words)?;
+        let replay = Replay::new(folders, files, start.here.1, found.servers.clone(), dialect)?;
         let apart = LinkedTables::new(data, &replay.work)?;
         let tables = replay.run(&request, &found.plan, stop, report)?;
         apart.back()?;
@@ -241,13 +241,13 @@ impl<'a> Recovery<'a> {
         report: &Shared,
     ) -> Result<Steps> {
         let StepsRequest { wanted, options, last, servers } = request;
-        let Begun { reached: Reached { start, found }, words, .. } =
+        let Begun { reached: Reached { start, found }, dialect, .. } =
             self.begin(folders.data, wanted, stop, report)?;
         let files = self.log.from(&start.here.0).unwrap_or_default();
         let first = self.log.files.len() - files.len();
         let files = files.get(..=last.saturating_sub(first)).unwrap_or(files).to_vec();
         let servers = servers.union(&found.servers).copied().collect();
-        let replay = Replay::new(folders, files, start.here.1, servers, words)?;
+        let replay = Replay::new(folders, files, start.here.1, servers, dialect)?;
         // Nobody needs the data afterwards, so they stay apart.
         LinkedTables::new(folders.data, &replay.work)?;
         let options: Vec<String> = options.into_iter().chain(wanted.options.iter().cloned()).collect();
@@ -263,7 +263,7 @@ impl<'a> Recovery<'a> {
         report: &Shared,
     ) -> Result<Begun> {
         forget_source(data)?;
-        let Recovered { start, log, prepared, words } = self.recover(data, wanted, stop)?;
+        let Recovered { start, log, prepared, dialect } = self.recover(data, wanted, stop)?;
         let known = self.known.take().filter(|known| known.start == start);
         let mut found = match known {
             Some(known) => known.found,
@@ -271,7 +271,7 @@ impl<'a> Recovery<'a> {
         };
         found.plan.refuse()?;
         found.plan.add_prepared(prepared);
-        Ok(Begun { reached: Reached { start, found }, log, words })
+        Ok(Begun { reached: Reached { start, found }, log, dialect })
     }
 
     /// Lets a server recover the data, with their own log, and proves that this is the archived one.
@@ -290,8 +290,8 @@ impl<'a> Recovery<'a> {
         let mut server = instance::start(data, Some(&log), Wanted { options: &options, ..wanted })?;
         instance::settle(&server, stop)?;
         let mut session = instance::connect(&server)?;
-        let words = Words::of(&session.about);
-        words.forget_sources(&mut session)?;
+        let dialect = Dialect::of(&session.about);
+        dialect.forget_sources(&mut session)?;
         let prepared = server::prepared_xa(&mut session)?;
         let innodb = binary_log::innodb_position(&server.error_log())?;
         // InnoDB tells the greatest position that any of its rollback segments has. After RESET MASTER, and
@@ -317,7 +317,7 @@ impl<'a> Recovery<'a> {
         // With other keys than the log's, its bytes may by chance pass for events.
         let start = log.explain(self.proven(&server, start, &gtid))?;
         server.stop()?;
-        Ok(Recovered { start, log: log.name, prepared, words })
+        Ok(Recovered { start, log: log.name, prepared, dialect })
     }
 
     /// A place that the bytes of the log show. Servers that began alike have files of one name, in which

@@ -1,4 +1,4 @@
-//! How a server is told to apply logs as its relay log, in the words of its family.
+//! How a server is told to apply logs as its relay log.
 //!
 //! MySQL (5.6 to 9.7, tried) takes archived logs as MariaDB does, with these differences. The positions are
 //! in tables of the data. It replaces the last relay log if that has no transaction. Transactions with a GTID
@@ -31,7 +31,7 @@ fn gtid_options(version: Version, has_gtids: bool) -> &'static [&'static str] {
     }
 }
 
-/// Those of a server that recovers data with their own log, by the version that wrote it.
+/// The same for a server that recovers data with their own log, by the version that wrote it.
 pub(crate) fn recovery_options(version: Option<&str>, has_gtids: bool) -> &'static [&'static str] {
     match version {
         Some(version) if !version.contains("MariaDB") => gtid_options(Version::parse(version), has_gtids),
@@ -39,9 +39,9 @@ pub(crate) fn recovery_options(version: Option<&str>, has_gtids: bool) -> &'stat
     }
 }
 
-/// A server's words.
+/// The words that a server's family and version have for replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
+pub struct Dialect {
     flavour: Flavour,
     version: Version,
 }
@@ -68,9 +68,9 @@ impl Status {
     }
 }
 
-impl Words {
-    pub(crate) fn of(about: &About) -> Words {
-        Words { flavour: about.flavour, version: about.version }
+impl Dialect {
+    pub(crate) fn of(about: &About) -> Dialect {
+        Dialect { flavour: about.flavour, version: about.version }
     }
 
     pub(crate) fn flavour(self) -> Flavour {
@@ -177,8 +177,8 @@ mod tests {
     #[test]
     fn each_server_gets_options_that_it_knows() {
         let options = |flavour, version: &str, has_gtids| {
-            let words = Words { flavour, version: Version::parse(version) };
-            words.options(Path::new("/w"), has_gtids).unwrap().join(" ")
+            let dialect = Dialect { flavour, version: Version::parse(version) };
+            dialect.options(Path::new("/w"), has_gtids).unwrap().join(" ")
         };
         let mariadb = options(Flavour::MariaDb, "10.11.19", false);
         assert!(mariadb.contains("--slave-parallel-threads=0") && mariadb.contains("--master-info-file=/w/"));

@@ -18,7 +18,7 @@ use server::catalogue::Wanted as _;
 use server::{Flavour, Session, TableName};
 use transactions::LogFile;
 
-use crate::relay_log::{Status, Words};
+use crate::relay_log::{Dialect, Status};
 use crate::replay_plan::ReplayPlan;
 use crate::scheduled_events::States;
 use crate::storage_engine;
@@ -60,8 +60,8 @@ pub struct Replay {
     from: u64,
     /// The numbers of servers in the log.
     servers: BTreeSet<u32>,
-    /// Those of the server.
-    words: Words,
+    /// That of the server.
+    dialect: Dialect,
 }
 
 impl Replay {
@@ -71,11 +71,11 @@ impl Replay {
         files: Vec<LogFile>,
         from: u64,
         servers: BTreeSet<u32>,
-        words: Words,
+        dialect: Dialect,
     ) -> Result<Replay> {
         let (data, work) = (folders.data.to_owned(), folders.work.join("log"));
         RealDisk.create_folder(&work)?;
-        Ok(Replay { data, work, files, from, servers, words })
+        Ok(Replay { data, work, files, from, servers, dialect })
     }
 
     /// Applies the log to data that no server uses, checks tables, and proves what can be proven.
@@ -103,7 +103,7 @@ impl Replay {
             must_lack(&mut session, plan)?;
             self.go(&mut session, plan, stop, report)?;
             events.put_back(&mut session, &plan.events, report)?;
-            self.words.forget_sources(&mut session)?;
+            self.dialect.forget_sources(&mut session)?;
         }
         let mut tables = table_check::tables(&mut session, false)?;
         tables.retain(|table| only.table(&table.schema, &table.table));
@@ -119,7 +119,7 @@ impl Replay {
         let options = self.options(plan)?.into_iter().chain(storage_engine::option(&plan.engines));
         let options: Vec<String> = options.chain(wanted.options.iter().cloned()).collect();
         self.link()?;
-        let account = Account::new(&self.work, self.words.flavour())?;
+        let account = Account::new(&self.work, self.dialect.flavour())?;
         let wanted = Wanted { options: &options, account: Some(&account), ..wanted };
         Ok((instance::start(&self.data, None, wanted)?, account))
     }
@@ -129,7 +129,7 @@ impl Replay {
         let own = (1..=u32::MAX).rev().find(|number| !self.servers.contains(number));
         let mut all = vec![format!("--server-id={}", own.unwrap_or(u32::MAX))];
         // A server reads its relay log relatively to its data.
-        all.extend(self.words.options(&self.work.canonicalize()?, !plan.gtids.is_empty())?);
+        all.extend(self.dialect.options(&self.work.canonicalize()?, !plan.gtids.is_empty())?);
         Ok(all)
     }
 
@@ -157,7 +157,7 @@ impl Replay {
             "the private server has the number {own}, which is in the log: it would skip those events"
         );
         let first = self.files.first().map(|file| transactions::names::file(file)).unwrap_or_default();
-        self.words.aim(session, &relay(0), &(first, self.from))
+        self.dialect.aim(session, &relay(0), &(first, self.from))
     }
 
     /// Applies the log to the end of a plan, which begins where the replay does.
@@ -172,7 +172,7 @@ impl Replay {
         storage_engine::tell_missing(session, &plan.engines, report)?;
         report.phase("replaying", Some(plan.bytes));
         let (file, at) = (relay(end.file), end.at);
-        self.words.start(session, &file, at)?;
+        self.dialect.start(session, &file, at)?;
         let status = self.wait((session, plan), stop, report)?;
         self.prove((session, plan), &status, (&file, at))
     }
@@ -190,7 +190,7 @@ impl Replay {
         }
         let (mut reported, mut idle) = (0, 0);
         loop {
-            let status = self.words.status(session)?;
+            let status = self.dialect.status(session)?;
             let before: u64 = lens.iter().take(status.file().unwrap_or(1).saturating_sub(1)).sum();
             let at = before + status.at();
             let done = at.saturating_sub(self.from).min(plan.bytes);
@@ -202,7 +202,7 @@ impl Replay {
             let state = status.text("Slave_SQL_Running_State");
             idle = if state.contains("read all relay log") { idle + 1 } else { 0 };
             if idle > IDLE_MAX {
-                self.words.stop(session)?;
+                self.dialect.stop(session)?;
             }
             if !progress::pause(LOOK_AGAIN, stop) {
                 return Err(block::Error::Stopped.into());
@@ -231,7 +231,7 @@ impl Replay {
             is_behind || here == format!("{file}:{at}"),
             "the replay ended at {here} and not at {file}:{at}"
         );
-        if self.words.flavour() == Flavour::MySql {
+        if self.dialect.flavour() == Flavour::MySql {
             return must_have(session, plan);
         }
         let groups =

@@ -248,7 +248,8 @@ impl States {
                 }
                 "ENABLED" => "ENABLE",
                 "DISABLED" => "DISABLE",
-                _ => "DISABLE ON SLAVE",
+                // A replica leaves it so.
+                _ => continue,
             };
             let (user, host) = (session.quote(user), session.quote(host));
             let (mode, client, collation) =
