@@ -48,8 +48,10 @@ impl FromStr for RecoveryTarget {
             Err(error) if point_in_time::is_like_time(text) => return Err(error.to_string()),
             Err(_) => {}
         }
-        if let Ok(names) = text.split(',').map(|name| single(name.trim())).collect() {
-            return Ok(RecoveryTarget::After(names));
+        match text.split(',').map(|name| single(name.trim())).collect() {
+            Ok(names) => return Ok(RecoveryTarget::After(names)),
+            Err(error) if text.split(',').any(|name| several(name.trim()).is_some()) => return Err(error),
+            Err(_) => {}
         }
         let position = text.rsplit_once(':').and_then(|(file, at)| Some((file, at.parse().ok()?)));
         let (file, at) = position.filter(|(file, _)| !file.is_empty()).ok_or_else(|| {
@@ -69,6 +71,9 @@ pub fn single(text: &str) -> Result<Range, String> {
             "{text} is like a time, and this takes a GTID such as 0-1-42; --until takes a time"
         ));
     }
+    if let Some(last) = several(text) {
+        return Err(format!("{text} is several transactions; name the last one alone, {last}"));
+    }
     match text.parse()? {
         range @ Range::One(_) => Ok(range),
         Range::MySql(source, first, last) if first == last && is_source(&source) => {
@@ -77,6 +82,16 @@ pub fn single(text: &str) -> Result<Range, String> {
         _ => Err(format!(
             "{text} is not the GTID of one transaction, such as 0-1-42 of MariaDB or UUID:42 of MySQL"
         )),
+    }
+}
+
+/// The last transaction of a range of MySQL, as `gtid_executed` shows it.
+fn several(text: &str) -> Option<String> {
+    match text.parse() {
+        Ok(Range::MySql(source, first, last)) if first != last && is_source(&source) => {
+            Some(format!("{source}:{last}"))
+        }
+        _ => None,
     }
 }
 
@@ -107,6 +122,10 @@ mod tests {
             assert!(matches!(parse(&names), Ok(RecoveryTarget::After(_))), "{names}");
         }
         assert!(single(&format!("{}:5", uuid.to_uppercase())).is_ok());
+        for set in [format!("{uuid}:1-42"), format!("{uuid}:7,{uuid}:nightly:1-42")] {
+            let error = parse(&set).unwrap_err();
+            assert!(error.contains("name the last one alone, ") && error.ends_with(":42"), "{error}");
+        }
         assert!(single(&format!("{uuid}:1-42")).is_err());
         assert!(single("2026-11-22").is_err());
         for wrong in [
