@@ -258,19 +258,28 @@ pub fn mirror(
         there.contains_key(name) && Catalogue::number(name).is_some_and(|number| stay.contains(&number))
     };
     wanted.retain(|(_, name, _)| !stays(name));
-    let summary = copy_all(from, (to, &there), &wanted, compare, context)?;
+    let summary = copy_all(&Copied { from, to, there: &there, compare }, &wanted, context)?;
     keep_note((&known, &wanted), (to, note, &there))?;
     Ok(summary)
 }
 
+/// From where to where files are copied.
+struct Copied<'a> {
+    from: &'a dyn MirrorSide,
+    to: &'a dyn MirrorSide,
+    /// The files at the target, with their lengths in bytes.
+    there: &'a BTreeMap<String, u64>,
+    /// Whether files that are there are compared, too.
+    compare: bool,
+}
+
 /// Copies files, in this order, unless they exist and are the same.
 fn copy_all(
-    from: &dyn MirrorSide,
-    (to, there): (&dyn MirrorSide, &BTreeMap<String, u64>),
+    copied: &Copied<'_>,
     files: &[(Kind, String, u64)],
-    compare: bool,
     context: RunContext<'_>,
 ) -> Result<Summary, Error> {
+    let Copied { from, to, there, compare } = *copied;
     // Before anything is added that refers to them.
     for (_, name, _) in files.iter().filter(|(_, name, _)| there.contains_key(name)) {
         to.retain(name).map_err(Error::store(to.shown(name)))?;

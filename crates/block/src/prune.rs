@@ -85,21 +85,30 @@ pub fn prune(
     // Files from which nothing can be copied because a needed part is damaged, or that stay anyway.
     let mut fixed = loaded.at_source();
     loop {
-        match attempt(repository, &loaded, (keep, &fixed), dry_run, context)? {
+        match attempt(repository, &loaded, &Wanted { keep, fixed: &fixed, dry_run }, context)? {
             Ok(summary) => return Ok(summary),
             Err(file) => drop(fixed.insert(file)),
         }
     }
 }
 
+/// What a run is to do.
+struct Wanted<'a> {
+    /// The generations that stay.
+    keep: &'a BTreeSet<u64>,
+    /// The files that stay even if nothing needs them.
+    fixed: &'a BTreeSet<u64>,
+    dry_run: bool,
+}
+
 /// One attempt. Returns the number of a file if blocks must be copied from it but can't be.
 fn attempt(
     repository: &Repository,
     loaded: &RepositoryState,
-    (keep, fixed): (&BTreeSet<u64>, &BTreeSet<u64>),
-    dry_run: bool,
+    wanted: &Wanted<'_>,
     context: RunContext<'_>,
 ) -> Result<Result<Summary, u64>, Error> {
+    let Wanted { keep, fixed, dry_run } = *wanted;
     let bytes: u64 = loaded.generations.values().map(|file| file.header.len).max().unwrap_or(0);
     context.progress.phase("looking", Some(bytes));
     let plan = Plan::make(loaded, keep, fixed, context)?;
@@ -327,6 +336,7 @@ fn rewrite(
     files: &mut BTreeMap<u64, u64>,
 ) -> Result<Result<u64, u64>, Error> {
     let fetcher = Fetcher::new(repository.store());
+    let mut copier = Copier { empty: &plan.empty, fetcher: &fetcher, moved: BTreeMap::new(), stuck: None };
     let mut writers: BTreeMap<u64, Writer<'_>> = BTreeMap::new();
     for (generation, number) in plan.rewrite.iter().zip(loaded.next_rewritten()..) {
         let (Some(old), Some(parent)) = (loaded.generations.get(generation), plan.parents.get(generation))
@@ -338,10 +348,9 @@ fn rewrite(
         writers.insert(*generation, Writer::create(repository.store(), number, &header)?);
         files.insert(*generation, number);
     }
-    let mut stuck = None;
     let copied = each_chunk(loaded, context, &mut |chunk, views| {
         // Groups never extend beyond a chunk, so the copies made for a chunk can be forgotten after it.
-        let mut moved: BTreeMap<(u64, u64), Group> = BTreeMap::new();
+        copier.moved.clear();
         for (generation, writer) in &mut writers {
             let (Some(view), Some(parent)) = (views.get(generation), plan.parents.get(generation)) else {
                 continue;
@@ -349,12 +358,12 @@ fn rewrite(
             writer.content(&view.chunk.content);
             if let Some(changes) = changes_of(chunk, views, loaded, *generation, *parent) {
                 let record = Record { chunk, content: view.chunk.content, changes };
-                copy(writer, record, (&plan.empty, &mut stuck), &fetcher, &mut moved)?;
+                copier.copy(writer, record)?;
             }
         }
         Ok(())
     });
-    if let Some(file) = stuck {
+    if let Some(file) = copier.stuck {
         return Ok(Err(file));
     }
     copied?;
@@ -365,49 +374,55 @@ fn rewrite(
     Ok(Ok(written))
 }
 
-/// Writes a record, together with its groups from files that will be emptied. Returns the file if one of
-/// these can't be read.
-fn copy(
-    writer: &mut Writer<'_>,
-    mut record: Record,
-    (empty, stuck): (&BTreeSet<u64>, &mut Option<u64>),
-    fetcher: &Fetcher<'_>,
-    moved: &mut BTreeMap<(u64, u64), Group>,
-) -> Result<(), Error> {
-    let mut bytes = Vec::new();
-    let mut origins: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-    let mut here: BTreeMap<(u64, u64), Group> = BTreeMap::new();
-    let mut settle = |group: &mut Group| -> Result<(), Error> {
-        let key = (group.file, group.offset);
-        if let Some(new) = moved.get(&key).or(here.get(&key)) {
-            *group = *new;
-        } else if empty.contains(&group.file) {
-            let stored = fetcher.stored(group).inspect_err(|error| {
-                *stuck = error.is_damage().then_some(group.file);
-            })?;
-            (group.file, group.offset) = (0, bytes.len() as u64);
-            bytes.extend_from_slice(&stored);
-            origins.insert(group.offset, key);
-            here.insert(key, *group);
+/// Copies the groups of files that will be emptied.
+struct Copier<'a> {
+    empty: &'a BTreeSet<u64>,
+    fetcher: &'a Fetcher<'a>,
+    /// Where groups of the chunk at hand are now, by their former file and offset.
+    moved: BTreeMap<(u64, u64), Group>,
+    /// The file of a group that can't be read.
+    stuck: Option<u64>,
+}
+
+impl Copier<'_> {
+    /// Writes a record, together with its groups from files that will be emptied.
+    fn copy(&mut self, writer: &mut Writer<'_>, mut record: Record) -> Result<(), Error> {
+        let Copier { empty, fetcher, moved, stuck } = self;
+        let mut bytes = Vec::new();
+        let mut origins: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut here: BTreeMap<(u64, u64), Group> = BTreeMap::new();
+        let mut settle = |group: &mut Group| -> Result<(), Error> {
+            let key = (group.file, group.offset);
+            if let Some(new) = moved.get(&key).or(here.get(&key)) {
+                *group = *new;
+            } else if empty.contains(&group.file) {
+                let stored = fetcher.stored(group).inspect_err(|error| {
+                    *stuck = error.is_damage().then_some(group.file);
+                })?;
+                (group.file, group.offset) = (0, bytes.len() as u64);
+                bytes.extend_from_slice(&stored);
+                origins.insert(group.offset, key);
+                here.insert(key, *group);
+            }
+            Ok(())
+        };
+        for place in record.changes.iter_mut().filter_map(|(_, place)| place.as_mut()) {
+            settle(&mut place.group)?;
+            if let Some((base, _)) = &mut place.base {
+                settle(base)?;
+            }
+        }
+        let asked = record.clone();
+        let written = writer.add(record, &bytes)?;
+        for (before, after) in groups_of(&asked.changes).zip(groups_of(&written.changes)) {
+            if before.file == 0
+                && let Some(origin) = origins.get(&before.offset)
+            {
+                moved.insert(*origin, *after);
+            }
         }
         Ok(())
-    };
-    for place in record.changes.iter_mut().filter_map(|(_, place)| place.as_mut()) {
-        settle(&mut place.group)?;
-        if let Some((base, _)) = &mut place.base {
-            settle(base)?;
-        }
     }
-    let asked = record.clone();
-    let written = writer.add(record, &bytes)?;
-    for (before, after) in groups_of(&asked.changes).zip(groups_of(&written.changes)) {
-        if before.file == 0
-            && let Some(origin) = origins.get(&before.offset)
-        {
-            moved.insert(*origin, *after);
-        }
-    }
-    Ok(())
 }
 
 /// Removes files that are no longer needed.

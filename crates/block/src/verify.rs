@@ -157,7 +157,7 @@ pub fn verify(
     frames(repository, &loaded, &findings)?;
     context.progress.phase("verifying", Some(bytes / sample.map_or(1, |sample| sample.parts.max(1))));
     contents(&loaded, &findings, context)?;
-    blocks(repository, &loaded, &findings, (jobs, sample), context)?;
+    blocks(repository, &Checked { loaded: &loaded, sample }, jobs, &findings, context)?;
     let mut damages = findings.damages.into_inner().unwrap_or_else(PoisonError::into_inner);
     let known = KnownDamage::new(findings.bad.into_inner().unwrap_or_else(PoisonError::into_inner));
     if !damages.is_empty() {
@@ -227,12 +227,19 @@ fn contents(loaded: &RepositoryState, findings: &Findings, context: RunContext<'
     Ok(())
 }
 
+/// What is verified.
+struct Checked<'a> {
+    loaded: &'a RepositoryState,
+    /// None for everything.
+    sample: Option<Sample>,
+}
+
 /// Checks every record and every block of every file, or those of a sample.
 fn blocks(
     repository: &Repository,
-    loaded: &RepositoryState,
+    Checked { loaded, sample }: &Checked<'_>,
+    jobs: usize,
     findings: &Findings,
-    (jobs, sample): (usize, Option<Sample>),
     context: RunContext<'_>,
 ) -> Result<(), Error> {
     let workers = jobs.clamp(1, JOBS_MAX);

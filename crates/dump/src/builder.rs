@@ -18,6 +18,16 @@ use crate::{Error, Format, folder_name, schema};
 /// Bytes of text after which a chunk ends.
 const CHUNK_BYTES: u64 = 32 << 20;
 
+/// What a dump says of itself.
+pub struct DumpOrigin {
+    /// Up to 32 hexadecimal digits that no other dump has.
+    pub id: String,
+    /// Where its rows are from.
+    pub source: Source,
+    /// What it has of its source.
+    pub selection: Selection,
+}
+
 /// A dump that is being written. Without [`DumpBuilder::finish`] it is incomplete.
 pub struct DumpBuilder<'a> {
     disk: &'a dyn Disk,
@@ -28,20 +38,19 @@ pub struct DumpBuilder<'a> {
 }
 
 impl<'a> DumpBuilder<'a> {
-    /// Begins a dump in a new folder. `id`: up to 32 hexadecimal digits that no other dump has; `selection`:
-    /// what it has of its source; `codec`: compression of the data files, and its level.
+    /// Begins a dump in a new folder. `codec`: compression of the data files, and its level.
     ///
     /// # Errors
     /// [`Error::File`] when the folder can't be made, or exists.
     pub fn begin(
         disk: &'a dyn Disk,
         folder: &Path,
-        (id, source, selection): (String, Source, Selection),
+        origin: DumpOrigin,
         codec: (Codec, u32),
     ) -> Result<DumpBuilder<'a>, Error> {
         disk.create_folder(folder).map_err(Error::file(folder))?;
-        let mut manifest = Manifest::new(id, source, Format::Tsv, codec.0);
-        manifest.selection = Some(selection);
+        let mut manifest = Manifest::new(origin.id, origin.source, Format::Tsv, codec.0);
+        manifest.selection = Some(origin.selection);
         Ok(DumpBuilder { disk, folder: folder.to_owned(), codec, chunk_bytes: CHUNK_BYTES, manifest })
     }
 
@@ -267,13 +276,16 @@ mod tests {
         }
     }
 
+    fn origin() -> DumpOrigin {
+        let source = Source::of_files("10.11.19-MariaDB".to_owned());
+        DumpOrigin { id: "0a".to_owned(), source, selection: Selection::default() }
+    }
+
     /// The ranges of a table's chunks, and the lines in them.
     fn made(is_ordered: bool, pieces: &[&str]) -> Vec<(Option<Range>, String)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump");
-        let source = Source::of_files("10.11.19-MariaDB".to_owned());
-        let about = ("0a".to_owned(), source, Selection::default());
-        let mut maker = DumpBuilder::begin(&RealDisk, &path, about, (Codec::Plain, 0)).unwrap();
+        let mut maker = DumpBuilder::begin(&RealDisk, &path, origin(), (Codec::Plain, 0)).unwrap();
         maker.chunk_bytes = 10;
         let failed = maker.table(table(), true, |out| {
             out.write_all(b"1\ta\tx\n1\tb\tx\n").unwrap();
@@ -331,8 +343,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_reported_with_the_file() {
         let disk = disk::faults::FaultDisk::default();
-        let about = ("0a".to_owned(), Source::of_files("10.11.19-MariaDB".to_owned()), Selection::default());
-        let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), about, (Codec::Plain, 0)).unwrap();
+        let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), origin(), (Codec::Plain, 0)).unwrap();
         disk.limit(1000);
         let mut said = None;
         maker

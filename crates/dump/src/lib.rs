@@ -38,7 +38,7 @@ mod table_progress;
 mod value_text;
 mod verify;
 
-pub use builder::DumpBuilder;
+pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};

@@ -275,7 +275,7 @@ impl<'a> Cascades<'a> {
         })?;
         let mut first = 0;
         for part in &parts {
-            self.part((&name, &form), (event, part), seeds.cause, &mut take)?;
+            self.part(&AppliedPart { name: &name, form: &form, event, part, cause: seeds.cause }, &mut take)?;
             let own = first..first + part.rows;
             first = own.end;
             event.asked(|number, asked| match own.contains(&number) {
@@ -289,11 +289,10 @@ impl<'a> Cascades<'a> {
     /// Applies a part of an event.
     fn part(
         &mut self,
-        (name, form): (&TableName, &TableForm),
-        (event, part): (&RowsEvent<'_>, &Part),
-        cause: Option<Cause>,
+        applied: &AppliedPart<'_>,
         take: &mut impl FnMut(Found<'_>) -> Result<()>,
     ) -> Result<()> {
+        let AppliedPart { name, form, event, part, cause } = *applied;
         if self.stop.load(Ordering::Relaxed) {
             return Err(block::Error::Stopped.into());
         }
@@ -432,6 +431,16 @@ struct Part {
     rows: usize,
     /// The values of those from which foreign keys are followed, and whether they are asked for.
     seeds: Vec<(String, bool)>,
+}
+
+/// A part of an event, with what is known of its table.
+struct AppliedPart<'a> {
+    name: &'a TableName,
+    form: &'a TableForm,
+    event: &'a RowsEvent<'a>,
+    part: &'a Part,
+    /// What its rows are seeds of.
+    cause: Option<Cause>,
 }
 
 /// From which rows of an event foreign keys are followed.

@@ -24,6 +24,13 @@ pub(crate) struct Mapping {
     habits: Habits,
 }
 
+/// Where the fields come from.
+struct FieldSource<'a> {
+    request: &'a Request,
+    findings: &'a Findings,
+    progress: &'a dyn Progress,
+}
+
 /// How the values of these files are written: what the user says, and what the files show.
 pub(crate) fn habits(request: &Request, findings: &Findings, columns: &[ColumnStats]) -> Habits {
     let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
@@ -47,8 +54,9 @@ pub(crate) fn onto_table(
     count(&targets, findings)?;
     let habits = habits(request, findings, sample);
     let mut mapping = Mapping { set: request.set.clone(), habits, ..Mapping::default() };
+    let fields = FieldSource { request, findings, progress };
     for (at, target) in targets.into_iter().enumerate() {
-        mapping.push(request, findings, table, (target, sample.get(at), progress))?;
+        mapping.push(&fields, table, target, sample.get(at))?;
     }
     for (column, _) in &request.set {
         settable(table, column)?;
@@ -58,15 +66,24 @@ pub(crate) fn onto_table(
     Ok(mapping)
 }
 
+/// What a survey found of each column.
+pub(crate) struct NewColumns<'a> {
+    pub(crate) names: &'a [String],
+    pub(crate) types: &'a [ColumnType],
+    pub(crate) stats: &'a [ColumnStats],
+}
+
 /// Maps the fields of surveyed files to the table that is created for them.
 pub(crate) fn onto_new(
     request: &Request,
     findings: &Findings,
-    names: &[String],
-    (types, stats, progress): (&[ColumnType], &[ColumnStats], &dyn Progress),
+    columns: &NewColumns<'_>,
+    progress: &dyn Progress,
 ) -> Result<Mapping, Error> {
+    let NewColumns { names, types, stats } = *columns;
     let habits = habits(request, findings, stats);
     let mut mapping = Mapping { habits, ..Mapping::default() };
+    let fields = FieldSource { request, findings, progress };
     if let Some((column, _)) = request.set.first() {
         return Err(Error::Mismatch(format!(
             "--set {column}=... needs a table that exists: the type of an expression can't be inferred. \
@@ -86,7 +103,7 @@ pub(crate) fn onto_new(
         };
         if let Some((_, sql)) = request.types.iter().find(|(typed, _)| *typed == name) {
             let column = Column::declared(&name, sql);
-            mapping.push_column(request, findings, &column, (Some(stats), progress));
+            mapping.push_column(&fields, &column, Some(stats));
             continue;
         }
         if request.habits.date_order.is_none() && stats.is_ambiguous_date() {
@@ -140,10 +157,10 @@ pub(crate) fn new_targets(request: &Request, names: &[String]) -> Vec<FieldTarge
 impl Mapping {
     fn push(
         &mut self,
-        request: &Request,
-        findings: &Findings,
+        fields: &FieldSource<'_>,
         table: &Table,
-        (target, sample, progress): (FieldTarget, Option<&ColumnStats>, &dyn Progress),
+        target: FieldTarget,
+        sample: Option<&ColumnStats>,
     ) -> Result<(), Error> {
         let name = match target {
             FieldTarget::Column(name) => name,
@@ -157,18 +174,13 @@ impl Mapping {
             }
         };
         let column = settable(table, &name)?;
-        self.push_column(request, findings, column, (sample, progress));
+        self.push_column(fields, column, sample);
         Ok(())
     }
 
     /// Adds a field that goes into a column of known type.
-    fn push_column(
-        &mut self,
-        request: &Request,
-        findings: &Findings,
-        column: &Column,
-        (sample, progress): (Option<&ColumnStats>, &dyn Progress),
-    ) {
+    fn push_column(&mut self, fields: &FieldSource<'_>, column: &Column, sample: Option<&ColumnStats>) {
+        let FieldSource { request, findings, progress } = *fields;
         let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
         let rule = rule(column, nulls.empty, sample, &self.habits);
         let name = &column.name;

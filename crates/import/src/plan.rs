@@ -11,11 +11,12 @@ use crate::context::Context;
 use crate::dialect::{self, DialectDecision};
 use crate::job::{Job, LoadStrategy, Names, Order, State};
 use crate::mapping::{self, Mapping};
+use crate::privileges::{self, LoadTarget};
 use crate::request::{FieldTarget, Mode, OnDuplicate, Request};
 use crate::source::Files;
 use crate::survey::{Survey, SurveyResult, SurveyedTypes};
 use crate::target::{self, Table};
-use crate::{Error, other_files, privileges};
+use crate::{Error, other_files};
 use create::Create;
 use progress::Progress;
 
@@ -103,7 +104,8 @@ pub(crate) fn make(
     context.progress.note(&form(&first, files.name(0)));
     let strategy = strategy(request, table.as_ref(), context.progress)?;
     if let (Some(session), Some(names)) = (session.as_deref_mut(), names) {
-        privileges::check(session, request, (names, strategy, table.is_some()), context.progress)?;
+        let target = LoadTarget { names, strategy, exists: table.is_some() };
+        privileges::check(session, request, &target, context.progress)?;
     }
     let mut job = job(request, files, &first, strategy);
     job.exists = table.is_some();

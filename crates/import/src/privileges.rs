@@ -11,13 +11,22 @@ use progress::Progress;
 const WRITES_ANYWAY: [&str; 5] =
     ["READ_ONLY ADMIN", "READ ONLY ADMIN", "CONNECTION_ADMIN", "CONNECTION ADMIN", "SUPER"];
 
+/// Where rows are loaded, and how.
+pub(crate) struct LoadTarget<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) strategy: LoadStrategy,
+    /// Whether the table exists.
+    pub(crate) exists: bool,
+}
+
 /// Fails with a list of all privileges that this way of loading lacks.
 pub(crate) fn check(
     session: &mut Session,
     request: &Request,
-    (names, strategy, exists): (&Names, LoadStrategy, bool),
+    target: &LoadTarget<'_>,
     progress: &dyn Progress,
 ) -> Result<(), Error> {
+    let LoadTarget { names, strategy, exists } = *target;
     let grants = Grants::of(session)?;
     if session.about.read_only && !grants.has_global(&WRITES_ANYWAY) {
         return Err(session.read_only().into());

@@ -15,9 +15,10 @@ use crate::load::{Load, Loaded};
 use crate::plan::{self, Plan};
 use crate::request::{Indexes, OnDuplicate, Physical, Request};
 use crate::sender::ChunkSender;
+use crate::shadow::{self, IndexTiming};
 use crate::source::{Files, Stdin};
 use crate::tablespace::{self, FillOutcome, TablespaceFill};
-use crate::{Duplicates, Error, Input, Reject, connect, reject_files, shadow, target};
+use crate::{Duplicates, Error, Input, Reject, connect, reject_files, target};
 use progress::{Progress, count};
 
 /// How long to wait for the lock of the table: the server may need a moment to notice that the last owner is
@@ -200,8 +201,8 @@ impl Run<'_> {
                 let made = session.execute(&create.sql(&self.names.shadow));
                 made.map_err(|error| create.explain(error))?;
             } else if let (Some(table), false) = (&table, straight) {
-                let choice = (indexes, self.files.bytes());
-                let made = shadow::like(session, self.names, table, choice, self.context.progress)?;
+                let timing = IndexTiming { asked: indexes, bytes: self.files.bytes() };
+                let made = shadow::like(session, self.names, table, timing, self.context.progress)?;
                 job.deferred = made.deferred;
                 job.definition = made.definition;
             }

@@ -23,12 +23,31 @@ pub(crate) struct ShadowTable {
     pub definition: String,
 }
 
+/// When plain indexes are built.
+#[derive(Clone, Copy)]
+pub(crate) struct IndexTiming {
+    pub(crate) asked: Indexes,
+    /// The length of the files in bytes; that of a stream is unknown.
+    pub(crate) bytes: Option<u64>,
+}
+
+impl IndexTiming {
+    /// Whether they are built after the rows are loaded.
+    fn are_deferred(self) -> bool {
+        match self.asked {
+            Indexes::Before => false,
+            Indexes::After => true,
+            Indexes::Auto => self.bytes.is_none_or(|bytes| bytes >= DEFER_FROM_BYTES),
+        }
+    }
+}
+
 /// Creates the shadow of an existing table: identical except, perhaps, for its plain indexes.
 pub(crate) fn like(
     session: &mut Session,
     names: &Names,
     table: &Table,
-    choice: (Indexes, Option<u64>),
+    indexes: IndexTiming,
     progress: &dyn Progress,
 ) -> Result<ShadowTable, Error> {
     let shadow = &names.shadow;
@@ -37,14 +56,7 @@ pub(crate) fn like(
         session.execute(&format!("ALTER TABLE {shadow} AUTO_INCREMENT = {next}"))?;
     }
     let definition = definition(session, shadow)?;
-    let (indexes, bytes) = choice;
-    let later = match indexes {
-        Indexes::Before => false,
-        Indexes::After => true,
-        // The length of a stream is unknown.
-        Indexes::Auto => bytes.is_none_or(|bytes| bytes >= DEFER_FROM_BYTES),
-    };
-    let indexes = if later { plain_indexes(&definition) } else { Vec::new() };
+    let indexes = if indexes.are_deferred() { plain_indexes(&definition) } else { Vec::new() };
     let deferred: Vec<_> = indexes.iter().map(|index| index.clause.to_owned()).collect();
     if !indexes.is_empty() {
         let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();

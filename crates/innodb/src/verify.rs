@@ -92,6 +92,13 @@ struct Verifier<'a> {
     scratch: Scratch,
 }
 
+/// The pages of one level of a tree, in their order, each with the pointer to it; the root has none.
+struct TreeLevel<'a> {
+    /// 0 for the leaves.
+    level: u16,
+    pages: &'a [(u32, Option<Pointer>)],
+}
+
 /// The state of the check of one tree.
 struct TreeCheck<'a> {
     builder: &'a RecordBuilder,
@@ -205,7 +212,8 @@ impl<'a> Verifier<'a> {
         while level > 0 {
             let mut below = Vec::new();
             for place in 0..numbers.len() {
-                self.page(&mut check, (level, &numbers, place), &mut below, pages)?;
+                let on = TreeLevel { level, pages: &numbers };
+                below.extend(self.page(&mut check, &on, place, pages)?);
             }
             (numbers, level) = (below, level - 1);
         }
@@ -237,6 +245,7 @@ impl<'a> Verifier<'a> {
         threads: usize,
     ) -> Result<(), P::Error> {
         let (expected, extents) = (self.expected, self.extents);
+        let leaves = &TreeLevel { level: 0, pages: numbers };
         let share = numbers.len().div_ceil(threads.max(1)).max(1);
         let parts: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..numbers.len())
@@ -253,7 +262,7 @@ impl<'a> Verifier<'a> {
                     scope.spawn(move || {
                         let mut verifier = Verifier::new(expected, extents, pages.count());
                         for place in (first..numbers.len()).take(share) {
-                            verifier.page(&mut own, (0, numbers, place), &mut Vec::new(), &mut pages)?;
+                            verifier.page(&mut own, leaves, place, &mut pages)?;
                         }
                         Ok::<_, P::Error>((verifier.used, verifier.sums, own))
                     })

@@ -92,7 +92,12 @@ pub fn files(
     if named.is_tree(request)? {
         let folder = work.join(TREE);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let restored = tree::restore(&named.repository, (&disk, &RealDisk), &folder, request, world)?;
+        let restored = tree::restore(
+            &named.repository,
+            tree::NewFolder { disk: &disk, tree: &RealDisk, path: &folder },
+            request,
+            world,
+        )?;
         return Ok((restored, Files::Folder(folder)));
     }
     // Before what may take hours.

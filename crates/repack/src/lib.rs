@@ -125,6 +125,13 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
+/// What passed through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sum {
+    hash: blake3::Hash,
+    bytes: u64,
+}
+
 /// Counts and hashes the bytes that pass through.
 struct Seen<T> {
     inner: T,
@@ -142,8 +149,8 @@ impl<T> Seen<T> {
         self.bytes += bytes.len() as u64;
     }
 
-    fn sum(&self) -> (blake3::Hash, u64) {
-        (self.hash.finalize(), self.bytes)
+    fn sum(&self) -> Sum {
+        Sum { hash: self.hash.finalize(), bytes: self.bytes }
     }
 }
 
@@ -173,7 +180,7 @@ fn through(
     sink: &mut dyn Write,
     way: Conversion,
     threads: usize,
-) -> io::Result<(Codec, (blake3::Hash, u64))> {
+) -> io::Result<(Codec, Sum)> {
     match way {
         Conversion::Pack(job) => parallel::reading(source, threads, |plain| {
             let mut plain = Seen::new(plain);
@@ -218,7 +225,7 @@ pub fn stream(
     };
     let outcome =
         through(source, &mut out, way, switches.threads).and_then(|done| out.flush().map(|()| done));
-    let (from, (_, plain_bytes)) = outcome.map_err(|error| explained(error, switches))?;
+    let (from, Sum { bytes: plain_bytes, .. }) = outcome.map_err(|error| explained(error, switches))?;
     let from_bytes = counted.load(Ordering::Relaxed);
     let to = if let Conversion::Pack(job) = way { job.codec } else { Codec::Plain };
     Ok(Converted { from, to, from_bytes, to_bytes: 0, plain_bytes, old: Old::Stays })
@@ -275,16 +282,26 @@ pub fn file(
         (false, true) => Old::Stays,
         (false, false) => Old::Removed,
     };
-    put(disk, output, (from, to), &before, old)?;
+    put(disk, output, &Place { from, to, before: &before, old })?;
     let to_codec = if let Conversion::Pack(job) = way { job.codec } else { Codec::Plain };
-    let (from_bytes, plain_bytes) = (before.len, sum.1);
+    let (from_bytes, plain_bytes) = (before.len, sum.bytes);
     Ok(Converted { from: codec, to: to_codec, from_bytes, to_bytes, plain_bytes, old })
 }
 
+/// Which file takes the place of which.
+struct Place<'a> {
+    from: &'a Path,
+    to: &'a Path,
+    /// The old one, as it was read.
+    before: &'a Stat,
+    /// What becomes of it.
+    old: Old,
+}
+
 /// Gives the new file its name and removes the old one, if that is still as it was read.
-fn put(disk: &RealDisk, output: Output<'_>, names: (&Path, &Path), before: &Stat, old: Old) -> Result<()> {
+fn put(disk: &RealDisk, output: Output<'_>, place: &Place<'_>) -> Result<()> {
     const WHY: &str = "it changed while it was being read, and is left as it is";
-    let (from, to) = names;
+    let Place { from, to, before, old } = *place;
     let shown = || from.display().to_string();
     let is_changed = || Disk::stat(disk, from).map(|now| now != *before).with_context(shown);
     // A sync takes its time, in which others may write: nothing slow stands between looking and acting.
@@ -400,7 +417,7 @@ fn read_back(
     disk: &RealDisk,
     partial: &Path,
     way: Conversion,
-    wanted: (blake3::Hash, u64),
+    wanted: Sum,
     switches: &Switches,
 ) -> Result<u64> {
     let source = Disk::open(disk, partial)?;
@@ -456,7 +473,7 @@ mod tests {
             output.write_all(b"packed").unwrap();
             output.flush().unwrap();
             std::fs::OpenOptions::new().append(true).open(&from).unwrap().write_all(late).unwrap();
-            let done = put(&RealDisk, output, (&from, &to), &before, old);
+            let done = put(&RealDisk, output, &Place { from: &from, to: &to, before: &before, old });
             let there = [&from, &to].map(|path| std::fs::read_to_string(path).unwrap_or_default());
             std::fs::remove_file(&to).ok();
             (done.is_ok(), there)

@@ -42,6 +42,15 @@ impl FieldRule {
     }
 }
 
+/// Memory that is used again for each value.
+#[derive(Default)]
+struct Buffers {
+    /// A value without its quotes and escapes.
+    scratch: Vec<u8>,
+    /// A value in its new form.
+    made: Vec<u8>,
+}
+
 /// Turns records of one dialect into lines of LOAD DATA's default dialect.
 ///
 /// Adjacent fields that are the same in both dialects are copied together; only the delimiters between them
@@ -50,9 +59,7 @@ pub struct Rewriter {
     dialect: Dialect,
     nulls: Nulls,
     columns: Vec<Column>,
-    scratch: Vec<u8>,
-    /// A value in its new form.
-    made: Vec<u8>,
+    buffers: Buffers,
     /// Delimiters to change.
     tabs: Vec<usize>,
     /// Whether a backslash means the same in the file and to the server.
@@ -99,15 +106,7 @@ impl Rewriter {
         let rules = rules.into_iter().chain(std::iter::repeat(FieldRule::Copy)).take(columns);
         let columns = rules.map(|rule| Column::new(rule, &nulls)).collect();
         let same_escape = dialect.escape_byte() == Some(b'\\');
-        Rewriter {
-            dialect,
-            nulls,
-            columns,
-            scratch: Vec::new(),
-            made: Vec::new(),
-            tabs: Vec::new(),
-            same_escape,
-        }
+        Rewriter { dialect, nulls, columns, buffers: Buffers::default(), tabs: Vec::new(), same_escape }
     }
 
     /// The same, for columns that may change values: such a value is [`Unfit`]. `exact` has one entry for
@@ -139,7 +138,7 @@ impl Rewriter {
     /// The record does not have the expected number of fields, or a value breaks its rule; `out` is
     /// unchanged.
     pub fn rewrite(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let Rewriter { dialect, nulls, columns, scratch, made, tabs, same_escape } = self;
+        let Rewriter { dialect, nulls, columns, buffers, tabs, same_escape } = self;
         let (start, mut found, mut unfit) = (out.len(), 0, None);
         // Well-formed unquoted fields contain no delimiter, and where a backslash is an escape it may remain
         // one.
@@ -161,10 +160,10 @@ impl Rewriter {
             } else if quoted_clean && !field.escaped && field.quoted && column.is_copied(field.raw) {
                 line.write(field.raw);
             } else if column.rule != FieldRule::Skip {
-                match value(column, &field, (dialect, nulls), (scratch, made)) {
+                match value(column, &field, (dialect, nulls), buffers) {
                     Ok(value) => line.write_value(value),
                     Err(what) => {
-                        let value = field.text(dialect, scratch).to_vec();
+                        let value = field.text(dialect, &mut buffers.scratch).to_vec();
                         unfit.get_or_insert(Unfit::Value { field: found, value, what });
                     }
                 }
@@ -225,7 +224,7 @@ impl<'r> Values<'_, 'r> {
         &mut self,
         mut each: impl FnMut(usize, Value<'r, '_>),
     ) -> Option<(&'r [u8], Result<(), Unfit>)> {
-        let Rewriter { dialect, nulls, columns, scratch, made, .. } = &mut *self.rewriter;
+        let Rewriter { dialect, nulls, columns, buffers, .. } = &mut *self.rewriter;
         let (mut found, mut unfit) = (0, None);
         let mut take = |field: Field<'r>| {
             let column = columns.get(found);
@@ -237,10 +236,10 @@ impl<'r> Values<'_, 'r> {
             if column.rule == FieldRule::Skip {
                 return;
             }
-            match value(column, &field, (dialect, nulls), (scratch, made)) {
+            match value(column, &field, (dialect, nulls), buffers) {
                 Ok(value) => each(found - 1, value.map_or(Value::Null, Value::Made)),
                 Err(what) => {
-                    let value = field.text(dialect, scratch).to_vec();
+                    let value = field.text(dialect, &mut buffers.scratch).to_vec();
                     unfit.get_or_insert(Unfit::Value { field: found, value, what });
                 }
             }
@@ -345,9 +344,9 @@ fn value<'b>(
     column: &Column,
     field: &Field<'b>,
     nulls: (&Dialect, &Nulls),
-    memory: (&'b mut Vec<u8>, &'b mut Vec<u8>),
+    buffers: &'b mut Buffers,
 ) -> Result<Option<&'b [u8]>, &'static str> {
-    let value = converted(column.rule, field, nulls, memory)?;
+    let value = converted(column.rule, field, nulls, buffers)?;
     match value.and_then(|text| column.exact.change(text)) {
         Some(what) => Err(what),
         None => Ok(value),
@@ -360,7 +359,7 @@ fn converted<'b>(
     rule: FieldRule,
     field: &Field<'b>,
     (dialect, nulls): (&Dialect, &Nulls),
-    (scratch, made): (&'b mut Vec<u8>, &'b mut Vec<u8>),
+    Buffers { scratch, made }: &'b mut Buffers,
 ) -> Result<Option<&'b [u8]>, &'static str> {
     if field.raw.is_empty() {
         match rule {

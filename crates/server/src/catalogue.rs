@@ -348,7 +348,11 @@ impl Catalogue {
                 catalogue.one(session, (Kind::Database, &name), &mut |session| database(session, schema))?;
             catalogue.objects.extend(found);
         }
-        let found = table::read(session, &schemas, wanted, (depth, on_progress), &mut catalogue)?;
+        let found = table::read(
+            session,
+            table::TableRequest { schemas: &schemas, wanted, depth, on_progress },
+            &mut catalogue,
+        )?;
         mysql::libraries(session, &schemas, wanted, &mut catalogue)?;
         program::routines(session, &schemas, wanted, &mut catalogue)?;
         program::views(session, &found.views, &mut catalogue)?;

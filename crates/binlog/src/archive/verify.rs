@@ -65,7 +65,7 @@ pub fn verify(
             let next = names.get(at + 1).map(String::as_str);
             let what = match (file(counted, next.is_none())?, next) {
                 (Err(what), _) => Some(what),
-                (Ok(track), Some(next)) => cut(disk, timeline, (name, len), (&track, next))?,
+                (Ok(track), Some(next)) => cut(disk, timeline, &Closed { name, len, track: &track, next })?,
                 (Ok(_), None) => shorter(len, reached.as_ref().filter(|(file, _)| file == name)),
             };
             if let Some(what) = what {
@@ -111,14 +111,21 @@ fn shorter(len: u64, reached: Option<&(String, u64)>) -> Option<String> {
     Some(format!("it ends at {len}, but {end} bytes were archived: the rest is missing"))
 }
 
+/// A file of a timeline that another one follows.
+struct Closed<'a> {
+    name: &'a str,
+    /// Bytes.
+    len: u64,
+    /// What reading it to its end has found.
+    track: &'a PositionTracker,
+    /// The file that log.index lists after it.
+    next: &'a str,
+}
+
 /// What is missing at the end of a file that another one follows, even if it ends after an event. A killed
 /// server writes no final event, so only other records show it.
-fn cut(
-    disk: &dyn Disk,
-    timeline: &Path,
-    (name, len): (&str, u64),
-    (track, next): (&PositionTracker, &str),
-) -> io::Result<Option<String>> {
+fn cut(disk: &dyn Disk, timeline: &Path, file: &Closed<'_>) -> io::Result<Option<String>> {
+    let Closed { name, len, track, next } = *file;
     let noted = arrivals(disk, timeline, name)?.last().map(|arrival| (name.to_owned(), arrival.end));
     if let Some(what) = shorter(len, noted.as_ref()) {
         return Ok(Some(what));

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use disk::xattr::{ACCESS_LIST, mode_without_list};
-use disk::{Attributes, Disk, Kind, Output, Stat, Tree, Volume};
+use disk::{Disk, Kind, Stat, Volume};
 
 use super::format::{self, TreeHeader};
+use super::new_folder::NewFolder;
 use super::open_files::OpenFiles;
 use super::part_map::{FilePart, PartMap};
 use super::{Layout, Node};
@@ -20,11 +20,6 @@ use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::repository::Repository;
 use crate::restore::{Loss, Request, Summary, find, in_place_fresh};
 use crate::{Error, chain};
-
-/// The prefix of attributes that are access control lists.
-const LISTS: &[u8] = b"system.posix_acl_";
-/// The maximum number of altered entries that are listed individually.
-const ALTERED_MAX: usize = 1000;
 
 /// The layout of a generation, or of the newest one if none is named.
 ///
@@ -192,15 +187,14 @@ impl Layout {
 /// Restores a tree into a new folder, which gets its name only when everything in it is complete and durable.
 ///
 /// # Errors
-/// If `path` exists or can't be written, or if the generation is damaged. Then nothing has the name.
+/// If the folder exists or can't be written, or if the generation is damaged. Then nothing has the name.
 pub fn restore(
     repository: &Repository,
-    (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
-    path: &Path,
+    target: NewFolder<'_>,
     request: Request,
     context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    free(&**disk, path)?;
+    target.is_free()?;
     let stays = repository.lock_reader()?;
     let (loaded, chain, _) = find(repository, request)?;
     let copies = FallbackReader::new(repository.store(), &loaded.files);
@@ -209,34 +203,14 @@ pub fn restore(
     let generation = chain.newest().map(|file| file.header.generation);
     let request = Request { generation, ..request };
     drop(stays);
-    in_new_folder((disk, tree), path, |partial| {
-        let restored = build((disk, tree), &found.layout.nodes, partial, |syncs| {
-            let target = Target::new(Arc::clone(disk), &found.layout, partial, syncs);
+    target.fill(|partial| {
+        let restored = target.build(&found.layout.nodes, partial, |syncs| {
+            let target = Target::new(Arc::clone(target.disk), &found.layout, partial, syncs);
             let shown = partial.display().to_string();
             in_place_fresh(repository, (&target, &shown), request, context)
         });
         restored.map(|summary| Summary { len: found.layout.bytes(), ..found.tell(summary) })
     })
-}
-
-/// Fails if a path exists.
-pub(super) fn free(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
-    let there =
-        || Error::Target { name: path.display().to_string(), source: io::ErrorKind::AlreadyExists.into() };
-    if disk.stat(path).is_ok() { Err(there()) } else { Ok(()) }
-}
-
-/// Creates a folder that gets its name when it is complete and durable; on failure nothing remains.
-pub(super) fn in_new_folder(
-    (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
-    path: &Path,
-    make: impl FnOnce(&Path) -> Result<Summary, Error>,
-) -> Result<Summary, Error> {
-    let failed = |source| Error::Target { name: path.display().to_string(), source };
-    let partial = Output::partial(path);
-    // A killed run may have left it.
-    remove(&**disk, tree, &partial).map_err(failed)?;
-    crate::restore::name(&**disk, (&partial, path), make(&partial), || remove(&**disk, tree, &partial))
 }
 
 impl LayoutRead {
@@ -250,142 +224,6 @@ impl LayoutRead {
         summary.damages.dedup();
         summary
     }
-}
-
-/// Creates the entries of a tree below `top`. `bring` writes the content of the files, which have their
-/// lengths by then and are zeros; its argument says whether it must sync each file.
-pub(super) fn build(
-    (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
-    nodes: &[Node],
-    top: &Path,
-    bring: impl FnOnce(bool) -> Result<Summary, Error>,
-) -> Result<Summary, Error> {
-    let failed = |path: &Path| {
-        let name = path.display().to_string();
-        |source| Error::Target { name, source }
-    };
-    // Opened before anything is written, so that every later write error is reported.
-    let above = top.parent().unwrap_or(Path::new(""));
-    let batch = disk.batch(above).map_err(failed(above))?;
-    for node in nodes.iter().filter(|node| node.same_as.is_none()) {
-        let path = join(top, &node.path);
-        match &node.kind {
-            Kind::Folder => disk.create_folder(&path),
-            Kind::Link(target) => tree.make_link(&path, Path::new(target)),
-            Kind::File | Kind::Other => {
-                disk.create(&path).and_then(|_| disk.volume(&path)?.set_len(node.len))
-            }
-        }
-        .map_err(failed(&path))?;
-    }
-    let mut summary = bring(batch.is_none())?;
-    for node in nodes {
-        if let Some(file) = &node.same_as {
-            let path = join(top, &node.path);
-            link_or_copy(&**disk, tree, (&join(top, file), &path), &mut summary).map_err(failed(&path))?;
-        }
-    }
-    // The contents of a folder come before the folder itself, because they change its time.
-    for node in nodes.iter().rev() {
-        let path = join(top, &node.path);
-        if node.kind == Kind::Folder && batch.is_none() {
-            disk.sync_folder(&path).map_err(failed(&path))?;
-        }
-        apply_attributes(tree, node, &path, &mut summary).map_err(failed(&path))?;
-    }
-    if let Some(batch) = batch {
-        batch.sync().map_err(failed(top))?;
-    }
-    Ok(summary)
-}
-
-/// Creates a hard link to a file, or a copy if that is impossible.
-fn link_or_copy(
-    disk: &dyn Disk,
-    tree: &dyn Tree,
-    (file, path): (&Path, &Path),
-    summary: &mut Summary,
-) -> io::Result<()> {
-    let Err(error) = tree.make_hard_link(path, file) else { return Ok(()) };
-    let mut sink = disk.create(path)?;
-    io::copy(&mut disk.open(file)?, &mut sink)?;
-    sink.sync()?;
-    summary.note_altered(
-        path,
-        format!("is a separate file now, not a hard link to {}: {error}", file.display()),
-    );
-    Ok(())
-}
-
-/// Sets owner, permissions, times and extended attributes. What can't be set is reported, and never widens
-/// permissions.
-fn apply_attributes(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
-    let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
-    let mode = node.attributes.mode;
-    let mode = list.map_or(mode, |(_, list)| mode_without_list(mode, list));
-    let wanted = Attributes { mode, ..node.attributes };
-    let has = tree.set_attributes(path, &node.kind, wanted)?;
-    if has != wanted {
-        summary.note_altered(path, kept(wanted, has));
-    }
-    for (name, value) in &node.extended {
-        let is_list = name.as_encoded_bytes().starts_with(LISTS);
-        // The list grants permissions to the owning group, which is another one now.
-        let why = if is_list && has.gid != wanted.gid {
-            "it would give another group its rights".to_owned()
-        } else {
-            match tree.set_extended(path, name, value) {
-                Ok(()) => continue,
-                Err(error) => error.to_string(),
-            }
-        };
-        let what = if is_list { "access control list" } else { "attribute" };
-        summary.note_altered(path, format!("lost its {what} {}: {why}", name.display()));
-    }
-    Ok(())
-}
-
-/// A description of the attributes that could not be set.
-fn kept(wanted: Attributes, has: Attributes) -> String {
-    let mut text = format!(
-        "belongs to user {} and group {} instead of {} and {}: only root can set that",
-        has.uid, has.gid, wanted.uid, wanted.gid
-    );
-    if has.mode != wanted.mode {
-        text.push_str(&format!("; so its mode is {:04o} instead of {:04o}", has.mode, wanted.mode));
-    }
-    text
-}
-
-impl Summary {
-    fn note_altered(&mut self, path: &Path, what: String) {
-        match self.altered.len() {
-            ..ALTERED_MAX => self.altered.push((path.to_owned(), what)),
-            ALTERED_MAX => self.altered.push((PathBuf::new(), "there are more of that kind".to_owned())),
-            _ => {}
-        }
-    }
-}
-
-/// `Path::join` would append a slash to the path of the top itself.
-pub(super) fn join(top: &Path, path: &Path) -> PathBuf {
-    if path.as_os_str().is_empty() { top.to_owned() } else { top.join(path) }
-}
-
-/// Removes a folder with its content; it is no error if it does not exist.
-fn remove(disk: &dyn Disk, tree: &dyn Tree, folder: &Path) -> io::Result<()> {
-    let entries = match tree.entries(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let path = folder.join(&entry.name);
-        match entry.kind {
-            Kind::Folder => remove(disk, tree, &path)?,
-            _ => disk.remove(&path)?,
-        }
-    }
-    disk.remove_folder(folder)
 }
 
 /// The files of a tree, written as one volume. Bytes that belong to no file are dropped.

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use disk::{Disk, Kind, Tree, Volume};
+use disk::{Kind, Volume};
 
 use super::Node;
 use super::files::Files;
-use super::restore::{build, free, in_new_folder, join};
+use super::new_folder::{NewFolder, join};
 use crate::Error;
 use crate::backup::RunContext;
 use crate::format::{BLOCK, is_zero};
@@ -23,26 +22,25 @@ const PIECE_BYTES: usize = 1 << 20;
 /// is checked against its hash.
 ///
 /// # Errors
-/// If `path` exists or can't be written, or if one of the files is damaged. Then nothing has the name.
+/// If the folder exists or can't be written, or if one of the files is damaged. Then nothing has the name.
 pub fn restore_paths(
     files: &Files,
-    (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
-    path: &Path,
+    target: NewFolder<'_>,
     is_wanted: impl Fn(&Path) -> bool,
     context: RunContext<'_>,
 ) -> Result<Summary, Error> {
-    free(&**disk, path)?;
+    target.is_free()?;
     let nodes = part(files, is_wanted);
     let len = nodes.iter().map(|node| node.len).sum();
-    in_new_folder((disk, tree), path, |partial| {
-        build((disk, tree), &nodes, partial, |syncs| {
+    target.fill(|partial| {
+        target.build(&nodes, partial, |syncs| {
             context.progress.phase("restoring", Some(len));
             let mut written = 0;
             let is_file = |node: &&Node| node.kind == Kind::File && node.same_as.is_none();
             for node in nodes.iter().filter(is_file) {
                 let path = join(partial, &node.path);
                 let failed = |source| Error::Target { name: path.display().to_string(), source };
-                let volume = disk.volume(&path).map_err(failed)?;
+                let volume = target.disk.volume(&path).map_err(failed)?;
                 written += copy(files, node, (&*volume, &path), context)?;
                 if syncs {
                     volume.sync().map_err(failed)?;

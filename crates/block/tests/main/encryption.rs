@@ -327,7 +327,13 @@ fn files_of_a_tree_keep_their_places_for_a_put_key() {
     let repository = Repository::new(Box::new(EncryptedStore::open(Box::new(store), &full).unwrap()));
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let back = folder.path().join("back");
-    tree::restore(&repository, (&disk, &RealDisk), &back, restore::Request::new(None, 1), world()).unwrap();
+    tree::restore(
+        &repository,
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        restore::Request::new(None, 1),
+        world(),
+    )
+    .unwrap();
     assert_eq!(RealDisk.stat(&back.join("planted-a")).unwrap().len, 130 * BLOCK as u64);
 }
 

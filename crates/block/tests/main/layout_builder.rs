@@ -143,7 +143,13 @@ fn bring_back(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let back = folder.join("back");
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let request = restore::Request::new(None, 2);
-    tree::restore(&repository(folder), (&disk, &RealDisk), &back, request, world()).unwrap();
+    tree::restore(
+        &repository(folder),
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        request,
+        world(),
+    )
+    .unwrap();
     let found = contents(&back);
     std::fs::remove_dir_all(&back).unwrap();
     found

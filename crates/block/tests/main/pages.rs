@@ -223,7 +223,13 @@ fn only_paged_files_are_checked_and_read_around_the_cache() {
     backup(&repository, &mut Scan::new(Box::new(open())), &request, world()).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let back = folder.path().join("back");
-    tree::restore(&repository, (&disk, &RealDisk), &back, restore::Request::new(None, 2), world()).unwrap();
+    tree::restore(
+        &repository,
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        restore::Request::new(None, 2),
+        world(),
+    )
+    .unwrap();
     let mut bytes = vec![0; 5 * BLOCK];
     RealDisk.open(&back.join("t.ibd")).unwrap().read_full_at(0, &mut bytes).unwrap();
     assert!(bytes == file());

@@ -140,7 +140,13 @@ fn a_part_of_a_tree_comes_back_without_the_rest() {
         let files = Files::open(repository(folder.path()), None, Path::new("")).unwrap();
         let back = folder.path().join(name);
         let is_wanted = |path: &Path| wanted.iter().any(|wanted| path.starts_with(wanted));
-        let done = tree::restore_paths(&files, (&disk, &RealDisk), &back, is_wanted, world()).unwrap();
+        let done = tree::restore_paths(
+            &files,
+            tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+            is_wanted,
+            world(),
+        )
+        .unwrap();
         (back, done, files.content().library().fetched())
     };
     let (back, done, fetched) = part("app", &["app"]);
@@ -156,7 +162,13 @@ fn a_part_of_a_tree_comes_back_without_the_rest() {
     assert_eq!(inode("other/second"), inode("other/third"));
     assert!(!back.join("app").exists() && !back.join("other/large").exists());
     let again = Files::open(repository(folder.path()), None, Path::new("")).unwrap();
-    tree::restore_paths(&again, (&disk, &RealDisk), &back, |_| true, world()).unwrap_err();
+    tree::restore_paths(
+        &again,
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        |_| true,
+        world(),
+    )
+    .unwrap_err();
 }
 
 #[test]
@@ -183,7 +195,15 @@ fn damage_elsewhere_does_not_disturb_a_partial_restore() {
         let back = folder.path().join("back").join(wanted);
         std::fs::create_dir_all(folder.path().join("back")).unwrap();
         let is_wanted = |path: &Path| path == Path::new(wanted);
-        (tree::restore_paths(&files, (&disk, &RealDisk), &back, is_wanted, world()), back)
+        (
+            tree::restore_paths(
+                &files,
+                tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+                is_wanted,
+                world(),
+            ),
+            back,
+        )
     };
     part("a").0.unwrap();
     let (failed, back) = part("b");

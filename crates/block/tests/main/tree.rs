@@ -46,7 +46,13 @@ fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
     let back = folder.join("back");
     let request = restore::Request::new(generation, 2);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    tree::restore(&repository(folder), (&disk, &RealDisk), &back, request, world()).unwrap();
+    tree::restore(
+        &repository(folder),
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        request,
+        world(),
+    )
+    .unwrap();
     back
 }
 
@@ -193,8 +199,13 @@ fn attributes_that_the_target_lacks_are_reported_and_give_no_more_rights() {
     let back = folder.path().join("back");
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let request = restore::Request::new(None, 2);
-    let restored =
-        tree::restore(&repository(folder.path()), (&disk, &Plain), &back, request, world()).unwrap();
+    let restored = tree::restore(
+        &repository(folder.path()),
+        tree::NewFolder { disk: &disk, tree: &Plain, path: &back },
+        request,
+        world(),
+    )
+    .unwrap();
     // Two names, twice two attributes, two lists of a folder and one list of a file: each is named once.
     let told: Vec<&str> = restored.altered.iter().map(|(_, what)| what.split(": ").next().unwrap()).collect();
     assert!(told.iter().filter(|what| what.contains("a separate file")).count() == 2, "{told:?}");
@@ -276,8 +287,13 @@ fn a_damaged_tree_is_restored_except_for_the_damage() {
     let back = folder.path().join("back");
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let request = restore::Request { keep_going: true, ..restore::Request::new(None, 2) };
-    let restored =
-        tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world()).unwrap();
+    let restored = tree::restore(
+        &repository(folder.path()),
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        request,
+        world(),
+    )
+    .unwrap();
     assert!(!restored.is_verified && !restored.losses.is_empty(), "{restored:?}");
     assert!(restored.losses.iter().any(|loss| loss.path.as_deref() == Some(Path::new("f3"))), "{restored:?}");
     let mut lost = 0;
@@ -398,7 +414,12 @@ fn a_restore_that_fails_leaves_nothing() {
     let back = folder.path().join("back");
     let request = restore::Request::new(None, 2);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let restored = tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world());
+    let restored = tree::restore(
+        &repository(folder.path()),
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        request,
+        world(),
+    );
     assert!(matches!(restored, Err(Error::Corrupt { .. })), "{restored:?}");
     let names: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -51,7 +51,7 @@ pub(super) fn read_again(
     let chunk = Chunk::planned(0, Vec::new(), None);
     let path = manifest.path(&job.request.folder, entry, &chunk);
     let output = Output::create(&*job.context.disk, &path).map_err(Error::file(&path))?;
-    let (chunk, output) = match shared.rows(session, (at, entry), chunk, (output, &path)) {
+    let (chunk, output) = match shared.rows(session, at, chunk, (output, &path)) {
         // It is not that the table was altered.
         Err(Error::Server(source)) if is_damage(&source) => {
             return Err(Error::Object { object: format!("table {name}"), source: Box::new(source) });

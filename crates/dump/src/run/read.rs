@@ -86,7 +86,7 @@ impl Shared<'_> {
         to: (W, &Path),
     ) -> Result<(Chunk, W), Error> {
         let entry = &self.manifest.tables[at];
-        self.rows(session, (at, entry), chunk, to).map_err(|error| self.explain_error(error, entry))
+        self.rows(session, at, chunk, to).map_err(|error| self.explain_error(error, entry))
     }
 
     pub(super) fn explain_error(&self, error: Error, entry: &TableEntry) -> Error {
@@ -101,11 +101,11 @@ impl Shared<'_> {
     pub(super) fn rows<W: Write>(
         &self,
         session: &mut Session,
-        (at, entry): (usize, &TableEntry),
+        at: usize,
         mut chunk: Chunk,
         (output, path): (W, &Path),
     ) -> Result<(Chunk, W), Error> {
-        let request = self.job.request;
+        let (request, entry) = (self.job.request, &self.manifest.tables[at]);
         let columns = select::literals(entry);
         let encoder = request.format.encoder(&entry.table.name, &columns, entry.history);
         let mut writer = Writer::new(output, request.codec, encoder).map_err(Error::file(path))?;

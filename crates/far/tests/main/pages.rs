@@ -73,7 +73,13 @@ fn back_up(bytes: &[u8], torn: u64, paged: bool) -> Result<Vec<u8>, String> {
     assert!(!paged || machine.1.load(Ordering::Relaxed) == 0, "the file is read around the cache");
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let back = folder.path().join("back");
-    tree::restore(&repository, (&disk, &RealDisk), &back, restore::Request::new(None, 2), WORLD).unwrap();
+    tree::restore(
+        &repository,
+        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
+        restore::Request::new(None, 2),
+        WORLD,
+    )
+    .unwrap();
     let mut found = vec![0; bytes.len()];
     RealDisk.open(&back.join("t.ibd")).unwrap().read_full_at(0, &mut found).unwrap();
     Ok(found)

@@ -52,7 +52,8 @@ fn a_tree_goes_there_and_back() {
     let request = restore::Request::new(None, 2);
     let disk: Arc<dyn Disk> = Arc::new(connection.disk());
     let back = folder.path().join("back");
-    tree::restore(&repository, (&disk, &there), &back, request, WORLD).unwrap();
+    tree::restore(&repository, tree::NewFolder { disk: &disk, tree: &there, path: &back }, request, WORLD)
+        .unwrap();
     assert_eq!(tree::list(&RealDisk, &back).unwrap().0, nodes);
     let mut bytes = vec![0; text.len() + BLOCK];
     let count = RealDisk.open(&back.join("sub/table")).unwrap().read_full_at(0, &mut bytes).unwrap();
@@ -98,7 +99,13 @@ fn small_files_are_made_durable_together() {
     drop(feed);
     assert_eq!(machine.0.load(Ordering::Relaxed), 0);
     let back = folder.path().join("back");
-    tree::restore(&repository, (&disk, &there), &back, restore::Request::new(None, 2), WORLD).unwrap();
+    tree::restore(
+        &repository,
+        tree::NewFolder { disk: &disk, tree: &there, path: &back },
+        restore::Request::new(None, 2),
+        WORLD,
+    )
+    .unwrap();
     assert_eq!(tree::list(&RealDisk, &back).unwrap().0, nodes);
     // The new name at the end, and its folder.
     let syncs = machine.0.load(Ordering::Relaxed);

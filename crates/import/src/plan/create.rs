@@ -4,7 +4,7 @@ use rows::{Column, Findings, Limits, Schema};
 use server::{Flavour, Session, TableName, error_code};
 
 use crate::Error;
-use crate::mapping::{self, Mapping};
+use crate::mapping::{self, Mapping, NewColumns};
 use crate::request::{FieldTarget, Request};
 use crate::survey::SurveyedTypes;
 use progress::Progress;
@@ -65,7 +65,8 @@ pub(super) fn new_table(
     let habits = mapping::habits(request, findings, &found.columns);
     let tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits.tight())).collect();
     let types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits)).collect();
-    let mapping = mapping::onto_new(request, findings, &names, (&types, &found.columns, progress))?;
+    let columns = NewColumns { names: &names, types: &types, stats: &found.columns };
+    let mapping = mapping::onto_new(request, findings, &columns, progress)?;
     let mut columns = Vec::new();
     for (field, (column_type, tight)) in mapping.fields.iter().zip(types.iter().zip(&tight)) {
         let given =

@@ -123,14 +123,22 @@ fn point(start: usize, out: &mut Vec<u8>) {
     out.push(b'.');
 }
 
+/// A number as text: its sign, and the digits before and behind the point.
+struct Digits<'a> {
+    negative: bool,
+    whole: &'a [u8],
+    fraction: &'a [u8],
+}
+
 /// A number with as many digits as the column can have at most on both sides of the point, at most a group
 /// each. Most are.
 fn encode_short(
-    (negative, whole, fraction): (bool, &[u8], &[u8]),
+    number: &Digits<'_>,
     format: DecimalFormat,
     unsigned: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
+    let Digits { negative, whole, fraction } = *number;
     let part = |text: &[u8]| if text.is_empty() { Some(0) } else { digits(text) };
     let (Some(before), Some(behind)) = (part(whole), part(fraction)) else {
         return Err("not a decimal number");
@@ -162,7 +170,7 @@ pub(super) fn encode(
         && (1..=format.whole).contains(&whole.len())
         && fraction.len() <= format.scale
     {
-        return encode_short((negative, whole, fraction), format, unsigned, out);
+        return encode_short(&Digits { negative, whole, fraction }, format, unsigned, out);
     }
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     if whole.len() + fraction.len() == 0 || !is_number(whole) || !is_number(fraction) {

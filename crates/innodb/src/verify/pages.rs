@@ -1,6 +1,6 @@
 //! Verifies single pages: their records, and the values outside of them.
 
-use super::{Pointer, TreeCheck, Verifier};
+use super::{Pointer, TreeCheck, TreeLevel, Verifier};
 use crate::Error;
 use crate::index_page::{
     ENDS, HEAP, INFIMUM, IndexPage, RECORD_HEADER_BYTES, RecordHeader, SUPREMUM, Status,
@@ -14,15 +14,16 @@ use crate::tree::{PagePosition, Scratch};
 use crate::write::{RecordBuilder, record};
 
 impl Verifier<'_> {
-    /// Verifies a page of a tree; appends the pages below it.
+    /// Verifies the page at a place of its level. Returns the pages below it.
     pub(super) fn page<P: Pages>(
         &mut self,
         check: &mut TreeCheck<'_>,
-        (level, numbers, place): (u16, &[(u32, Option<Pointer>)], usize),
-        below: &mut Vec<(u32, Option<Pointer>)>,
+        on: &TreeLevel<'_>,
+        place: usize,
         pages: &mut P,
-    ) -> Result<(), P::Error> {
-        let Some((number, pointer)) = numbers.get(place) else { return Ok(()) };
+    ) -> Result<Vec<(u32, Option<Pointer>)>, P::Error> {
+        let TreeLevel { level, pages: numbers } = *on;
+        let Some((number, pointer)) = numbers.get(place) else { return Ok(Vec::new()) };
         let neighbour = |place: usize| numbers.get(place).map_or(NO_PAGE, |page| page.0);
         let position = PagePosition {
             index_id: check.root.index_id,
@@ -38,13 +39,14 @@ impl Verifier<'_> {
         let mut scratch = std::mem::take(&mut self.scratch);
         page.chain(&mut scratch.origins)?;
         check_freshly_filled(&page, &scratch.origins)?;
+        let mut below = Vec::new();
         let proven = if level == 0 {
             self.leaf(check, (&page, &mut scratch), pointer.as_ref(), pages)
         } else {
-            inner(check.builder, (&page, &mut scratch), pointer.as_ref(), below).map_err(P::Error::from)
+            inner(check.builder, (&page, &mut scratch), pointer.as_ref(), &mut below).map_err(P::Error::from)
         };
         self.scratch = scratch;
-        proven
+        proven.map(|()| below)
     }
 
     /// Verifies the entries of a leaf.

@@ -3,19 +3,19 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use disk::{Files, RealDisk, Tree as _};
+use disk::{RealDisk, Tree as _};
 use innodb::page::Page;
 use innodb::table::{RowFormat, Table, Type};
 use innodb::verify::Expected;
 use innodb::write::{
     LeafBuilder, LeafRun, Record, RecordBuilder, Row, Writer, Written, append_number, take_number,
 };
-use server::Session;
 
 use super::collation_weights::{PendingRows, Weigher};
 use super::page_writer::PageWriter;
 use super::space_requirements::{InputSize, SpaceEstimator};
 use super::template_table::TemplateTable;
+use super::workspace::Workspace;
 use super::{Input, Piece, ReadPiece, Request, RowSink, verify};
 use crate::error::io;
 use crate::pipeline::{self, Next, joined};
@@ -288,21 +288,30 @@ fn builders(template: &TemplateTable, format: RowFormat) -> Result<Vec<RecordBui
     Ok(builders)
 }
 
-/// Writes the file of a template, whose AUTO_INCREMENT was at `counter`, and verifies it.
+/// What the definition of a table says of all its rows.
+#[derive(Clone, Copy)]
+pub(super) struct TableOptions {
+    pub(super) format: RowFormat,
+    /// AUTO_INCREMENT.
+    pub(super) counter: u64,
+}
+
+/// Writes the file of a template and verifies it.
 pub(super) fn fill<P: Send>(
-    (session, disk): (&mut Session, &dyn Files),
+    workspace: &mut Workspace<'_>,
     template: &TemplateTable,
-    (format, counter): (RowFormat, u64),
+    options: TableOptions,
     request: &Request<'_>,
     input: &mut Input<'_, P>,
 ) -> Result<Filled, Error> {
+    let (disk, TableOptions { format, counter }) = (workspace.disk, options);
     let table = &template.table;
     let builders = builders(template, format)?;
     let writer = Writer::new(template.plan.clone(), &builders)?;
     let Some(builder) = builders.first() else {
         return Err(Error::Rejected("a table without an index".to_owned()));
     };
-    let weigher = Weigher::of(session, table, builder);
+    let weigher = Weigher::of(workspace.session, table, builder);
     let is_sorted = request.sorted
         || builder.order().is_none() && weigher.is_none()
         || table.clustered().fields.first().is_none_or(|field| field.column.is_none());

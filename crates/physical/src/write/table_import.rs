@@ -7,9 +7,10 @@ use disk::Files;
 use innodb::table::RowFormat;
 use server::{Session, definition, quote_name};
 
-use super::fill::Filled;
+use super::fill::{Filled, TableOptions};
 use super::preconditions::{self, CheckedTarget, ImportMethod};
 use super::template_table::{self, Names, TemplateTable};
+use super::verify::WrittenFile;
 use super::workspace::{Owner, Workspace};
 use super::{Input, Outcome, Request, checkpoint_wait, fill, verify};
 use crate::Error;
@@ -74,13 +75,8 @@ impl<'a> TableImport<'a> {
             ImportMethod::NewTable => self.workspace.session.execute(&format!("DROP TABLE {name}"))?,
         };
         self.workspace.owner = Owner::Remora;
-        let filled = fill::fill(
-            (self.workspace.session, self.workspace.disk),
-            &template,
-            (self.format, next),
-            self.request,
-            input,
-        )?;
+        let options = TableOptions { format: self.format, counter: next };
+        let filled = fill::fill(&mut self.workspace, &template, options, self.request, input)?;
         let last = filled.written.last_auto_increment;
         self.import(&template, last.saturating_add(1))?;
         self.check(&template, &filled, input.back.as_deref_mut())?;
@@ -164,9 +160,13 @@ impl<'a> TableImport<'a> {
         let (disk, request) = (self.workspace.disk, self.request);
         let count = format!("SELECT COUNT(*) FROM {name}");
         let (checked, unlocked, counted, proven) = std::thread::scope(|scope| {
-            let what = (&*filled.builders, &filled.written, &*filled.digests);
+            let written = WrittenFile {
+                builders: &filled.builders,
+                written: &filled.written,
+                digests: &filled.digests,
+            };
             let proof = scope.spawn(move || {
-                verify::imported(disk, template, what, request)?;
+                verify::imported(disk, template, &written, request)?;
                 back.map_or(Ok(()), |back| verify::read_back(disk, template, back, request))
             });
             // The server takes one processor for each.

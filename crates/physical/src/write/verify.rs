@@ -28,14 +28,24 @@ pub(super) fn written(expected: Expected<'_>, file: File, request: &Request<'_>)
     Ok(digests.into_iter().map(AtomicU64::into_inner).collect())
 }
 
+/// What was written into a file.
+#[derive(Clone, Copy)]
+pub(super) struct WrittenFile<'a> {
+    pub(super) builders: &'a [RecordBuilder],
+    pub(super) written: &'a Written,
+    /// A checksum of each page, as far as they are known.
+    pub(super) digests: &'a [u64],
+}
+
 /// Verifies that the file that the server has imported still has what was written. The server gives the
 /// tablespace and its indexes new ids. It must have written all pages, and must not write meanwhile.
 pub(super) fn imported(
     disk: &dyn Disk,
     template: &TemplateTable,
-    (builders, filled, digests): (&[RecordBuilder], &Written, &[u64]),
+    file_written: &WrittenFile<'_>,
     request: &Request<'_>,
 ) -> Result<(), Error> {
+    let WrittenFile { builders, written: filled, digests } = *file_written;
     let mut file = File::open(disk, &template.ibd)?;
     let mut roots = Vec::new();
     for root in &template.plan.roots {

@@ -11,7 +11,7 @@ use disk::{Output, RealDisk};
 use job::{Child, Signals};
 use progress::Progress;
 use serde_json::json;
-use server::{Hold, HoldMode, Session, Target};
+use server::{Hold, HoldMode, Session};
 use snapshot::server_lock::{self, Waiting};
 
 use crate::args::ServerArgs;
@@ -84,8 +84,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         Mode::Instance => HoldMode::Instance,
         Mode::Global => HoldMode::Global,
     };
+    let wait = Duration::from_secs(arguments.wait.into());
+    let (pause, note) = (|time| signals.pause(time), |text: &str| report.note(text));
+    let waiting = Waiting { wait, pause: &pause, note: &note };
     let done = execute(&mut session, &arguments.before)
-        .and_then(|()| under_lock(arguments, session, &mode, &target, &signals, report));
+        .and_then(|()| server_lock::take(session, &mode, &target, &waiting))
+        .and_then(|hold| under_lock(arguments, &mode, hold, &signals, report));
     // Whatever happened, what --before has stopped must continue.
     let after = match arguments.after.as_slice() {
         [] => Ok(()),
@@ -109,18 +113,13 @@ fn execute(session: &mut Session, statements: &[String]) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::too_many_arguments, reason = "one caller; the parameters have nothing in common")]
 fn under_lock(
     arguments: &Arguments,
-    session: Session,
     mode: &HoldMode,
-    target: &Target,
+    mut hold: Hold,
     signals: &Signals,
     report: &Report,
 ) -> Result<u8> {
-    let wait = Duration::from_secs(arguments.wait.into());
-    let (pause, note) = (|time| signals.pause(time), |text: &str| report.note(text));
-    let mut hold = server_lock::take(session, mode, target, &Waiting { wait, pause: &pause, note: &note })?;
     let held = Instant::now();
     tell_position(&mut hold, arguments.position.as_deref(), report)?;
     let code = Child::start(&arguments.command).and_then(|mut child| child.wait(signals));

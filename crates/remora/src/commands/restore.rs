@@ -154,7 +154,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
                 "{target} exists already, and a tree of files needs a new folder, such as {target}/restored"
             )));
         }
-        tree::restore(&named.repository, (&disk, &*machine.tree()), path, request, world)
+        tree::restore(
+            &named.repository,
+            tree::NewFolder { disk: &disk, tree: &*machine.tree(), path },
+            request,
+            world,
+        )
     } else if there && disk.list(path).is_ok() {
         return Err(failure::usage(format!("{target} is a folder; a volume needs a file or a block device")));
     } else if !there {

@@ -49,16 +49,23 @@ type Row = Vec<Option<String>>;
 /// server still has them open then.
 const GROUP: usize = 100;
 
+/// Which tables are read, and what of them.
+pub(super) struct TableRequest<'a> {
+    pub(super) schemas: &'a BTreeSet<String>,
+    pub(super) wanted: &'a dyn Wanted,
+    pub(super) depth: Depth<'a>,
+    pub(super) on_progress: OnProgress<'a>,
+}
+
 /// Reads everything that has rows or looks like it. Questions for which the server must open a table are
 /// asked for a few tables at a time, all of them in a row. When they are asked for all tables at once, it
 /// opens each table again for every question, which takes minutes for tens of thousands of tables.
 pub(super) fn read(
     session: &mut Session,
-    schemas: &BTreeSet<String>,
-    wanted: &dyn Wanted,
-    (depth, on_progress): (Depth<'_>, OnProgress<'_>),
+    request: TableRequest<'_>,
     catalogue: &mut Catalogue,
 ) -> Result<TableList, Error> {
+    let TableRequest { schemas, wanted, depth, on_progress } = request;
     let mut found = TableList { tables: listed(session, schemas, wanted)?, ..TableList::default() };
     let mut columns = match depth {
         Depth::All => columns(session, &found.tables)?,

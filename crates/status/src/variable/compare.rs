@@ -65,7 +65,7 @@ pub fn compare(a: &Snapshot, b: &Snapshot) -> Vec<Difference> {
     let mut found = Vec::new();
     for (name, left) in &a.variables {
         match b.variables.get(name) {
-            Some(right) => both(name, (a, left), (b, right), &mut found),
+            Some(right) => found.extend(both(name, (a, left), (b, right))),
             None => found.extend(only(name, Kind::Removed, (a, left), b)),
         }
     }
@@ -111,8 +111,8 @@ fn both(
     name: &str,
     (a, left): (&Snapshot, &Variable),
     (b, right): (&Snapshot, &Variable),
-    found: &mut Vec<Difference>,
-) {
+) -> Vec<Difference> {
+    let mut found = Vec::new();
     let mut push = |kind, one: Option<String>, other: Option<String>, note: Option<String>| {
         let mut difference = new(name, kind, left, right);
         if matches!(kind, Kind::Value) {
@@ -124,16 +124,22 @@ fn both(
     // A variable may still exist after its option was removed.
     let inert = |variable: &Variable| variable.ignored.clone().filter(|_| !variable.is_variable);
     match (inert(left), inert(right)) {
-        (None, Some(said)) => return push(Kind::Ignored, shown(left), None, said_more(said)),
-        (Some(_), None) => return push(Kind::Added, None, shown(right), None),
-        (Some(_), Some(_)) => return,
+        (None, Some(said)) => {
+            push(Kind::Ignored, shown(left), None, said_more(said));
+            return found;
+        }
+        (Some(_), None) => {
+            push(Kind::Added, None, shown(right), None);
+            return found;
+        }
+        (Some(_), Some(_)) => return found,
         (None, None) => {}
     }
     if let Some((kind, one, other)) = value(name, left, right) {
         push(kind, one, other, None);
     }
     if a.is_partial() || b.is_partial() {
-        return;
+        return found;
     }
     if let (None, Some(said)) = (&left.deprecated, &right.deprecated) {
         push(Kind::Deprecated, None, None, Some(said.clone()));
@@ -150,6 +156,7 @@ fn both(
         let word = |variable: &Variable| if variable.is_fixed { "restart" } else { "SET GLOBAL" }.to_owned();
         push(Kind::Dynamic, Some(word(left)), Some(word(right)), None);
     }
+    found
 }
 
 /// How the values of two variables differ. Where nobody set a value the defaults are compared: a server

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use codec::Codec;
 use disk::{Disk, RealDisk};
-use dump::{DumpBuilder, Source};
+use dump::{DumpBuilder, DumpOrigin, Source};
 use failure::usage;
 use physical::{Table, TableFiles};
 use server::catalogue::{self, Kind, Object, Settings};
@@ -118,8 +118,9 @@ impl Folder {
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())?;
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let maker = DumpBuilder::begin(&RealDisk, &arguments.output, (id, source, selection), CODEC)
-            .with_context(|| format!("-o {}", arguments.output.display()))?;
+        let maker =
+            DumpBuilder::begin(&RealDisk, &arguments.output, DumpOrigin { id, source, selection }, CODEC)
+                .with_context(|| format!("-o {}", arguments.output.display()))?;
         Ok(Folder { maker, tables: Vec::new(), objects, omitted })
     }
 

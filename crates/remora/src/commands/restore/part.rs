@@ -43,8 +43,13 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         return Err(usage(format!("{target} exists already; --path needs a new folder")));
     }
     let is_wanted = |path: &std::path::Path| arguments.path.iter().any(|chosen| chosen.is(path));
-    let restored = tree::restore_paths(&files, (&disk, &*machine.tree()), path, is_wanted, world)
-        .with_context(|| format!("nothing is in {target}"))?;
+    let restored = tree::restore_paths(
+        &files,
+        tree::NewFolder { disk: &disk, tree: &*machine.tree(), path },
+        is_wanted,
+        world,
+    )
+    .with_context(|| format!("nothing is in {target}"))?;
     report.end();
     for (path, what) in &restored.altered {
         report.warn(&format!("{}: {what}", text::path(path)));
