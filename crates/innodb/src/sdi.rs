@@ -33,7 +33,7 @@ const TEXT_BYTES_MAX: u32 = 256 << 20;
 /// The definitions of all tables in a tablespace, as JSON. None if it is not one of MySQL 8 or later.
 ///
 /// # Errors
-/// [`Error::Corrupt`], and errors of the pages.
+/// [`crate::Error::Corrupt`], and errors of the pages.
 pub fn tables<P: Pages>(space: &Space, pages: &mut P) -> Result<Option<Vec<Vec<u8>>>, P::Error> {
     let Some(root) = space::sdi_root(pages.page(0)?) else { return Ok(None) };
     let layout = layout();
