@@ -44,32 +44,35 @@ pub(crate) fn run_for_plugin() -> Result<()> {
     install(&ENGINE)
 }
 
-/// A plugin with keys for encrypted tables, which tests need. Its package also starts a server, so only this
-/// file is taken.
-const KEY_PLUGIN: (&str, &str) = ("mariadb-server", "usr/lib/mysql/plugin/file_key_management.so");
+/// Plugins that tests need: keys for encrypted tables, and who holds metadata locks.
+const PLUGINS: [&str; 2] = ["file_key_management.so", "metadata_lock_info.so"];
+/// Their package also starts a server, so only these files are taken.
+const PLUGIN_PACKAGE: (&str, &str) = ("mariadb-server", "usr/lib/mysql/plugin");
 
 pub(crate) fn run_quietly() -> Result<()> {
     install(&NEEDED)?;
-    if let Err(error) = bring_key_plugin(Product::MariaDb1011, None) {
+    if let Err(error) = bring_plugins(Product::MariaDb1011, None) {
         println!("tests of encrypted tablespaces are skipped, because their plugin can't be had: {error:#}");
     }
     Ok(())
 }
 
-/// That of the machine's own release of Debian, or of another one for its server.
-fn bring_key_plugin(product: Product, release: Option<&str>) -> Result<()> {
-    let (package, path) = KEY_PLUGIN;
-    let folder = places()?.cache.join("plugins").join(product.id());
-    let to = folder.join(Path::new(path).file_name().unwrap_or_default());
-    if to.is_file() {
+/// Those of the machine's own release of Debian, or of another one for its server.
+fn bring_plugins(product: Product, release: Option<&str>) -> Result<()> {
+    let to = places()?.cache.join("plugins").join(product.id());
+    if PLUGINS.iter().all(|name| to.join(name).is_file()) {
         return Ok(());
     }
+    let (package, folder) = PLUGIN_PACKAGE;
     let state = tempfile::Builder::new().prefix("remora-apt-").tempdir()?;
     let archive = Archive::open(product, state.path(), release, &["deb"])?;
     let root = state.path().join("root");
     archive.unpack(&[package], &root)?;
-    std::fs::create_dir_all(&folder)?;
-    std::fs::copy(root.join(path), &to).with_context(|| to.display().to_string())?;
+    std::fs::create_dir_all(&to)?;
+    // A server may have the others open.
+    for (name, file) in PLUGINS.map(|name| (name, to.join(name))).iter().filter(|(_, file)| !file.is_file()) {
+        std::fs::copy(root.join(folder).join(name), file).with_context(|| file.display().to_string())?;
+    }
     Ok(())
 }
 
@@ -118,7 +121,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         for (what, brought) in [
             ("a real store", bring_store(&places.cache)),
             ("Kafka", bring_kafka(&places.cache)),
-            ("keys in MariaDB 11.8", bring_key_plugin(Product::MariaDb118, Some("trixie"))),
+            ("keys in MariaDB 11.8", bring_plugins(Product::MariaDb118, Some("trixie"))),
         ] {
             if let Err(error) = brought {
                 println!("tests with {what} are skipped, because it can't be had: {error:#}");

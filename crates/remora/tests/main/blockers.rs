@@ -8,7 +8,10 @@ use sandbox::{Product, Sandbox};
 use serde_json::Value;
 use server::Session;
 
-use crate::support::{Ended, connect, of_today, on_products, products, remora, start, tell, until};
+use crate::support::{
+    Ended, connect, mariadbs, newest, of_today, on_products, places, products, remora, skipped, start, tell,
+    until,
+};
 
 /// On MariaDB who holds metadata locks is only there, and only with this instrument.
 const OPTIONS: [&str; 3] = [
@@ -28,7 +31,11 @@ struct Incident {
 
 impl Incident {
     fn new(product: Product) -> Incident {
-        let server = start(product, &OPTIONS);
+        Incident::with(product, &OPTIONS)
+    }
+
+    fn with(product: Product, options: &[&str]) -> Incident {
+        let server = start(product, options);
         let watch = connect(server.socket());
         Incident { server, ids: BTreeMap::new(), idle: Vec::new(), watch }
     }
@@ -217,6 +224,78 @@ fn an_account_without_process_is_not_told_that_nobody_waits() {
         blind.says(&["without PROCESS", "nobody waits among those that this account may see"]);
         let data = run_as("blind", incident.server.socket(), &["blockers", "--json"]).exits(3);
         assert!(data.out.contains("\"complete\":false"), "{}", data.out);
+    });
+}
+
+/// BACKUP STAGE of MariaDB, and MySQL's LOCK INSTANCE FOR BACKUP.
+#[test]
+fn backups_that_hold_the_server_are_named() {
+    let newer = products().into_iter().filter(|product| !is_old(*product)).collect();
+    on_products(&of_today(newer), |product| {
+        tell(product);
+        let mut incident = Incident::new(product);
+        tables(&mut incident);
+        let locks = match product {
+            Product::MySql97 => vec!["LOCK INSTANCE FOR BACKUP"],
+            _ => vec!["BACKUP STAGE START", "BACKUP STAGE BLOCK_DDL", "BACKUP STAGE BLOCK_COMMIT"],
+        };
+        incident.holds("A", &locks);
+        incident.waits("B", &["CREATE TABLE d.new (id INT)"]);
+        incident.until_edges(&["B>A server"]);
+    });
+}
+
+/// FLUSH TABLES of MySQL waits for statements that use a table, and all that come after wait for it. No table
+/// of the server says for whom.
+#[test]
+fn a_flush_that_waits_for_a_statement_is_named() {
+    on_products(&newest("a_flush_that_waits_for_a_statement_is_named"), |product| {
+        let mut incident = Incident::new(product);
+        tables(&mut incident);
+        incident.waits("A", &["SELECT SLEEP(600) FROM d.t1 LIMIT 1"]);
+        incident.waits("B", &["FLUSH TABLES d.t1"]);
+        incident.waits("C", &["SELECT * FROM d.t1"]);
+        incident.until_edges(&["B>A flush?", "C>A flush?"]);
+    });
+}
+
+/// MariaDB without performance_schema, as it is by default.
+#[test]
+fn the_plugin_tells_who_probably_waits_for_whom() {
+    on_products(&of_today(mariadbs()), |product| {
+        tell(product);
+        let plugins = places().cache.join("plugins").join(product.id());
+        if !plugins.join("metadata_lock_info.so").is_file() {
+            skipped("the_plugin_tells_who_probably_waits_for_whom", &format!("{product} is here without it"));
+            return;
+        }
+        let mut incident = Incident::with(product, &[&format!("--plugin-dir={}", plugins.display())]);
+        tables(&mut incident);
+        incident.holds("A", &["BEGIN", "SELECT * FROM d.t2"]);
+        incident.waits("B", &["ALTER TABLE d.t2 ADD c INT"]);
+        incident.run(&["blockers"]).exits(3).says(&["INSTALL SONAME 'metadata_lock_info'"]);
+        incident.watch.execute("INSTALL SONAME 'metadata_lock_info'").unwrap();
+        incident.until_edges(&["B>A metadata?"]);
+    });
+}
+
+/// MySQL protects accounts with SYSTEM_USER from those without.
+#[test]
+fn an_account_that_may_not_be_ended_is_named() {
+    on_products(&newest("an_account_that_may_not_be_ended_is_named"), |product| {
+        let mut incident = Incident::new(product);
+        for sql in [
+            "CREATE USER weak@localhost",
+            "GRANT PROCESS, CONNECTION_ADMIN ON *.* TO weak@localhost",
+            "GRANT SELECT ON performance_schema.* TO weak@localhost",
+        ] {
+            incident.watch.execute(sql).unwrap();
+        }
+        incident.holds("A", &["SELECT 1"]);
+        let a = incident.id("A");
+        let ended = run_as("weak", incident.server.socket(), &["kill", &a, "--yes"]).exits(1);
+        ended.says(&["SYSTEM_USER"]);
+        assert_eq!(incident.idle[0].value("SELECT 2").unwrap().as_deref(), Some("2"));
     });
 }
 
