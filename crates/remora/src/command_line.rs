@@ -78,6 +78,7 @@ pub(crate) enum Command {
     Url(commands::url::Action),
     Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
+    Web(Box<commands::web::Arguments>),
 }
 
 /// Runs a command.
@@ -119,6 +120,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Url(action) => commands::url::run(action, report),
         Command::Vars(arguments) => commands::vars::run(*arguments, password, report),
         Command::Verify(arguments) => commands::verify::run(&arguments, report),
+        Command::Web(arguments) => commands::web::run(&arguments, password, report),
     }
 }
 
