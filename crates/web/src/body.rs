@@ -27,7 +27,9 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Body::Whole(whole) => Pin::new(whole).poll_frame(context),
-            Body::Events(events) => events.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part)))),
+            Body::Events(events) => {
+                events.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part))))
+            }
         }
     }
 

@@ -77,7 +77,9 @@ impl Refusal {
                 "This server is not known by that name. Use the address that remora web printed; for a reverse \
                  proxy give its address with --public-url.\n"
             }
-            Refusal::Origin => "The request comes from a page of another server, or does not say from where.\n",
+            Refusal::Origin => {
+                "The request comes from a page of another server, or does not say from where.\n"
+            }
             Refusal::Token => {
                 "Open the address that remora web printed when it started: it has the token in it.\n"
             }
@@ -155,7 +157,8 @@ impl Gate {
             return Some("https");
         }
         let port = self.port;
-        let is_local = ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| host == format!("{name}:{port}"));
+        let is_local =
+            ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| host == format!("{name}:{port}"));
         is_local.then_some("http")
     }
 
@@ -217,7 +220,11 @@ mod tests {
             ("/?token=", "remora-8306="),
             ("/queues?token=secret", ""),
         ] {
-            assert_eq!(checked("GET", path, &[HERE, ("cookie", cookie)]), Err(Refusal::Token), "{path} {cookie}");
+            assert_eq!(
+                checked("GET", path, &[HERE, ("cookie", cookie)]),
+                Err(Refusal::Token),
+                "{path} {cookie}"
+            );
         }
         assert_eq!(gate().url(), "https://db.example.com/?token=secret");
     }
@@ -262,7 +269,9 @@ mod tests {
 
     #[test]
     fn only_a_proxy_with_tls_is_public() {
-        for wrong in ["http://db", "db.example.com", "https://", "https://db/x", "https://u@db", "https://a b"] {
+        for wrong in
+            ["http://db", "db.example.com", "https://", "https://db/x", "https://u@db", "https://a b"]
+        {
             assert!(wrong.parse::<PublicUrl>().is_err(), "{wrong}");
         }
     }

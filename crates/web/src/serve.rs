@@ -228,7 +228,10 @@ async fn act(shared: Arc<Shared>, mut request: Request, body: Incoming) -> Respo
     let Ok(read) = read else { return whole(Answer::plain(413, "The form is too long.\n")) };
     request.form = pairs(&read.to_bytes());
     if !shared.gate.is_own_form(request.field("token")) {
-        return whole(Answer::plain(403, "The form is of an earlier run, or of another page: load it again.\n"));
+        return whole(Answer::plain(
+            403,
+            "The form is of an earlier run, or of another page: load it again.\n",
+        ));
     }
     match tokio::task::spawn_blocking(move || shared.site.post(&request)).await {
         Ok(Some(answer)) => whole(answer),

@@ -126,7 +126,11 @@ fn a_browser_gets_in_by_the_token_and_stays_by_the_cookie() {
 #[test]
 fn every_answer_has_the_headers_that_protect_it() {
     let served = Served::new();
-    for answer in [served.get("/"), served.get("/none"), served.asked("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")] {
+    for answer in [
+        served.get("/"),
+        served.get("/none"),
+        served.asked("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+    ] {
         for header in [
             "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; ",
             "x-frame-options: DENY\r\n",

@@ -5,8 +5,8 @@ mod archive;
 mod audit;
 mod backups;
 mod layout;
-mod server;
-mod servers;
+mod server_list;
+mod server_page;
 mod site;
 mod watch;
 
@@ -19,6 +19,7 @@ use clap::Args;
 use failure::usage;
 use monitor::fleet::samplers;
 use progress::Progress;
+use serde_json::json;
 use server::{Password, Target};
 use status::counter::sampler::SampleRequest;
 use web::{Changes, Gate, Listener, PublicUrl};
@@ -89,11 +90,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let listener = Listener::bind(&arguments.listen).map_err(|error| usage(format!("--listen: {error}")))?;
-    let audit = Audit::open(arguments.audit_log.as_deref(), report)?;
     let changes = Changes::default();
     let interval = Duration::from_secs(arguments.interval);
     let servers = watched(arguments, password.as_deref())?;
+    let audit = Audit::open(arguments.audit_log.as_deref(), report)?;
+    let listener = Listener::bind(&arguments.listen).map_err(|error| usage(format!("--listen: {error}")))?;
     let key = arguments.key.read()?;
     let archives: Vec<Arc<Archive>> =
         arguments.repository.iter().map(|root| Arc::new(Archive::new(root))).collect();
@@ -121,8 +122,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         actions: action::Pending::default(),
         audit,
     };
-    report.note(&format!("open {}", gate.url()));
-    report.note("whoever has this address sees the pages; Ctrl-C ends them");
+    if report.is_json() {
+        report.message(&json!({"message_type": "serving", "url": gate.url()}))?;
+    } else {
+        report.data(&gate.url())?;
+    }
+    report.note("open this address in a browser; whoever has it sees the pages. Ctrl-C ends them");
     web::serve(listener, gate, Box::new(pages), &changes, &stop)?;
     Ok(stopped())
 }
@@ -143,10 +148,11 @@ fn watched(arguments: &Arguments, password: Option<&str>) -> Result<Vec<Sampled>
     }
     let request = SampleRequest { names: Vec::new(), digests: true, processes: false };
     let samplers = samplers(targets.clone(), &request)?;
-    let watched = samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {
-        let watched = Watched::new(name, without_password(word), target, arguments.show_statements);
-        (watched, sampler)
-    });
+    let watched =
+        samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {
+            let watched = Watched::new(name, without_password(word), target, arguments.show_statements);
+            (watched, sampler)
+        });
     Ok(watched.collect())
 }
 

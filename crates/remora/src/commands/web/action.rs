@@ -11,8 +11,8 @@ use web::{Answer, Html, Request};
 
 use super::audit::Entry;
 use super::layout::{anchor, command};
-use super::server::View;
-use super::servers::with_address;
+use super::server_list::with_address;
+use super::server_page::View;
 use super::site::Pages;
 use super::watch::Watched;
 use crate::report::error_text;
@@ -81,7 +81,7 @@ pub(super) fn kill_query(pages: &Pages, request: &Request) -> Answer {
     let Some(watched) = pages.server(request.field("at")) else {
         return pages.page("No such server", "/", Html::new());
     };
-    let done = match request.field("yes").map(str::parse) {
+    let done = match request.field("yes").map(str::parse::<u64>) {
         Some(Ok(number)) => end(pages, watched, number),
         Some(Err(_)) => bad_number(),
         None => ask(pages, watched, request.field("id").unwrap_or_default()),
@@ -127,7 +127,7 @@ fn ask(pages: &Pages, watched: &Watched, id: &str) -> Result<Html> {
     command(&mut html, &with_address(&format!("remora kill {id} --query --yes"), watched));
     html.raw("</p>\n");
     let number = pages.actions.add(target);
-    form(&mut html, (watched, &pages.form_token), &[("yes", number.to_string())]);
+    form(&mut html, (watched, pages.form_token.as_str()), &[("yes", number.to_string())]);
     html.raw("<button>End the statement</button></form>\n");
     Ok(html)
 }
@@ -146,12 +146,8 @@ fn end(pages: &Pages, watched: &Watched, number: u64) -> Result<Html> {
     let target = target.context("this was answered already, or asked too long ago: look again")?;
     let connection = &target.connection;
     let named = format!("connection {}, {}", connection.id, connection.account());
-    let entry = |outcome| Entry {
-        action: Allowed::KillQuery.name(),
-        server: &watched.name,
-        target: &named,
-        outcome,
-    };
+    let entry =
+        |outcome| Entry { action: Allowed::KillQuery.name(), server: &watched.name, target: &named, outcome };
     // What can't be written down is not done.
     pages.audit.write(&entry("asked"))?;
     let outcome = watched.target.connect().and_then(|mut session| target.end(&mut session, How::Query));

@@ -15,8 +15,8 @@ use seal::Key;
 use snapshot::identity::Identity;
 use web::Changes;
 
-use super::super::list::log::Log;
 use super::super::list::Known;
+use super::super::list::log::Log;
 use crate::report::error_text;
 
 /// How often a repository on this machine is read.

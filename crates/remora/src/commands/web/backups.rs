@@ -37,13 +37,13 @@ pub(super) fn body(archives: &[Arc<Archive>]) -> Html {
 
 fn repository(html: &mut Html, (address, known): (&str, &State), fresh: Freshness) {
     if let Some(why) = &known.trouble {
-        html.raw("<p role=\"status\">");
+        html.raw("<p>");
         state(html, Tone::Bad, &format!("can't be read: {why}"));
         html.raw("</p>\n");
     } else if fresh == Freshness::Never {
-        html.raw("<p role=\"status\">It is being read.</p>\n");
+        html.raw("<p>It is being read.</p>\n");
     } else if known.names.is_empty() && known.locked.is_empty() {
-        html.raw("<p role=\"status\">There is no backup in it.</p>\n");
+        html.raw("<p>There is no backup in it.</p>\n");
     }
     old_note(html, fresh);
     html.raw("<p class=\"about\">");
@@ -160,7 +160,9 @@ fn newest(name: &NameState) -> (Tone, String) {
 fn proven(name: &NameState, good: Tone) -> (Tone, String) {
     let is_proven = |one: &&GenerationState| one.known == Known::Proven && one.is_whole;
     match name.generations.iter().rev().find(is_proven) {
-        Some(one) => (good, format!("newest one on which a server was sound: {}, {}", one.number, when(one.taken_s))),
+        Some(one) => {
+            (good, format!("newest one on which a server was sound: {}, {}", one.number, when(one.taken_s)))
+        }
         None => (Tone::Warning, "on none of them a server was started and found sound".to_owned()),
     }
 }
@@ -246,12 +248,16 @@ mod tests {
         let mut html = Html::new();
         repository(&mut html, ("/r", &known), Freshness::Old(std::time::Duration::from_secs(300)));
         let html = html.into_string();
-        assert!(html.contains("can&#39;t be read: gone") && html.contains("What follows is 5 min old"), "{html}");
+        assert!(
+            html.contains("can&#39;t be read: gone") && html.contains("What follows is 5 min old"),
+            "{html}"
+        );
     }
 
     #[test]
     fn a_log_that_is_not_archived_is_told() {
-        let tones = [LogState::Missing, LogState::Unneeded, LogState::Archived(Some(0))].map(|log| archived(log).0);
+        let tones =
+            [LogState::Missing, LogState::Unneeded, LogState::Archived(Some(0))].map(|log| archived(log).0);
         assert_eq!(tones, [Tone::Warning, Tone::Unknown, Tone::Unknown]);
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }

@@ -81,6 +81,15 @@ pub(super) fn part(html: &mut Html, id: &'static str, content: &Html) {
     html.raw("<div data-part").attribute("id", id).raw(">\n").part(content).raw("</div>\n");
 }
 
+/// The same, for what a screen reader says when it changes.
+pub(super) fn live_part(html: &mut Html, id: &'static str, content: &Html) {
+    html.raw("<div data-part aria-live=\"polite\"")
+        .attribute("id", id)
+        .raw(">\n")
+        .part(content)
+        .raw("</div>\n");
+}
+
 /// The same, for what is renewed seldom.
 pub(super) fn slow_part(html: &mut Html, id: &'static str, content: &Html) {
     html.raw("<div data-part=\"slow\"").attribute("id", id).raw(">\n").part(content).raw("</div>\n");
@@ -141,7 +150,9 @@ impl Page<'_> {
         html.raw("</h1>\n<p id=\"connection\" class=\"old\" role=\"alert\" hidden></p>\n").part(&self.body);
         html.raw("</main>\n<footer><p>").text(self.foot).raw(" Made at <time id=\"made\">");
         html.text(&full(jiff::Timestamp::now().as_millisecond()));
-        html.raw("</time>. Without a script, load the page again to renew it.</p></footer>\n</body>\n</html>\n");
+        html.raw(
+            "</time>. Without a script, load the page again to renew it.</p></footer>\n</body>\n</html>\n",
+        );
         html
     }
 }

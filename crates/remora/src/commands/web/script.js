@@ -6,15 +6,13 @@
   let renewed = Date.now(), lost = false, running = false, again = false, count = 0;
 
   const show = () => {
-    const seconds = Math.round((Date.now() - renewed) / 1000);
     const old = lost || Date.now() - renewed > OLD_MS;
     document.body.classList.toggle("stale", old);
     notice.hidden = !old;
-    if (old) {
-      const since = seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
-      notice.setAttribute("aria-label", "What this page shows is old.");
-      notice.textContent = `Not renewed for ${since}: remora web is not reached, or its text is selected. This page tries again.`;
-    }
+    // The same text all the time, so that a screen reader says it once.
+    const text = `Not renewed since ${new Date(renewed).toLocaleTimeString()}: remora web is not reached, or text ` +
+      "of this page is selected. It tries again.";
+    if (old && notice.textContent !== text) notice.textContent = text;
   };
 
   // What has the focus gets it again, if it is still there.

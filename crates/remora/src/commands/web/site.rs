@@ -10,9 +10,9 @@ use super::action::{self, Allowed, Pending};
 use super::archive::Archive;
 use super::audit::Audit;
 use super::layout::Page;
-use super::server::View;
+use super::server_page::View;
 use super::watch::Watched;
-use super::{backups, servers};
+use super::{backups, server_list};
 
 /// All pages.
 pub(super) struct Pages {
@@ -48,7 +48,7 @@ impl Pages {
 impl Site for Pages {
     fn get(&self, request: &Request) -> Option<Answer> {
         match request.path.as_str() {
-            "/" => Some(self.page("Servers", "/", servers::body(&self.servers, self.interval))),
+            "/" => Some(self.page("Servers", "/", server_list::body(&self.servers, self.interval))),
             "/server" => {
                 let watched = self.server(request.value("at"))?;
                 let view = View {

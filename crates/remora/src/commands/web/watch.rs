@@ -28,6 +28,8 @@ pub(super) const POINTS_MAX: usize = 720;
 const EVENTS_MAX: usize = 50;
 /// Statements are summed up over the last hour, in steps of so many.
 const STEPS: usize = 12;
+/// Statements of which the sums are shown.
+const DIGESTS_MAX: usize = 100;
 /// How many intervals an answer may be late before what is shown counts as old.
 const LATE: u32 = 3;
 /// In place of a text that may quote a statement.
@@ -247,14 +249,12 @@ impl Known {
     }
 }
 
-/// Statements of which the sums are shown.
-const DIGESTS_MAX: usize = 100;
-
 /// A sample for later sums: only its statements, without their texts.
 fn without_texts(sample: &Sample) -> Sample {
-    let digests = sample.digests.as_ref().map(|all| {
-        all.iter().map(|digest| Digest { text: String::new(), ..digest.clone() }).collect()
-    });
+    let digests = sample
+        .digests
+        .as_ref()
+        .map(|all| all.iter().map(|digest| Digest { text: String::new(), ..digest.clone() }).collect());
     Sample { digests, begin: None, ..sample.clone() }
 }
 
@@ -290,7 +290,8 @@ mod tests {
 
     #[test]
     fn of_a_statement_only_its_kind_is_left() {
-        let all = ["update t set a='secret'", "/* secret */ SELECT 1", "(SELECT 'secret')", "", "COMMIT", " \n"];
+        let all =
+            ["update t set a='secret'", "/* secret */ SELECT 1", "(SELECT 'secret')", "", "COMMIT", " \n"];
         let expected = ["UPDATE ...", "...", "...", "", "COMMIT ...", ""];
         assert_eq!(all.map(kind_of), expected);
         let connection = Connection {

@@ -13,7 +13,7 @@ use super::action::{self, Allowed};
 use super::layout::{
     TIMES, cell, command, old_note, part, slow_part, state, table_end, table_head, text_cell,
 };
-use super::servers::{judged, with_address};
+use super::server_list::{judged, with_address};
 use super::watch::{Freshness, Known, Watched, freshness};
 
 /// The most connections that are listed.
@@ -62,7 +62,7 @@ impl View<'_> {
 
     fn head(&self, html: &mut Html, known: &Known) {
         let (tone, word) = judged(known, Instant::now(), self.interval);
-        html.raw("<p role=\"status\">");
+        html.raw("<p>");
         state(html, tone, &word);
         html.raw("</p>\n<p class=\"about\">").text(&known.version).raw(" ");
         command(html, &with_address("remora stat --live", self.watched));
@@ -79,8 +79,12 @@ impl View<'_> {
 
     fn waits(&self, html: &mut Html, known: &Known) {
         match &known.picture {
-            None => drop(html.raw("<p>Nothing is known yet.</p>\n")),
-            Some(Err(why)) => drop(html.raw("<p>This can't be seen: ").text(why).raw("</p>\n")),
+            None => {
+                html.raw("<p>Nothing is known yet.</p>\n");
+            }
+            Some(Err(why)) => {
+                html.raw("<p>This can't be seen: ").text(why).raw("</p>\n");
+            }
             Some(Ok(picture)) => {
                 tree(html, picture);
                 html.raw("<p>").text(&blockers::sum(picture)).raw(" ");
@@ -146,10 +150,17 @@ impl View<'_> {
                 let minutes = super::layout::age(Duration::from_secs_f64(seconds.max(0.0)));
                 html.raw("<p>In the last ").text(&minutes).raw(", without their values. ");
                 command(html, &with_address("remora stat --digests 10", self.watched));
-                html.raw("</p>\n").part(&Html::escaped_elsewhere(table));
+                html.raw(
+                    "</p>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Statements\">",
+                );
+                html.part(&Html::escaped_elsewhere(table)).raw("</div>\n");
             }
-            Some(_) => drop(html.raw("<p>None since these pages began.</p>\n")),
-            None => drop(html.raw("<p>Not known: two samples are needed, and performance_schema.</p>\n")),
+            Some(_) => {
+                html.raw("<p>None since these pages began.</p>\n");
+            }
+            None => {
+                html.raw("<p>Not known: two samples are needed, and performance_schema.</p>\n");
+            }
         }
     }
 }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use web::Html;
 
-use super::layout::{TIMES, Tone, age, anchor, cell, command, part, state, table_end, table_head, text_cell};
+use super::layout::{
+    TIMES, Tone, age, anchor, cell, command, live_part, part, state, table_end, table_head, text_cell,
+};
 use super::watch::{Freshness, Happened, Known, LOAD, Watched, freshness};
 
 /// What can be said of a server in a few words.
@@ -75,8 +77,8 @@ pub(super) fn body(servers: &[std::sync::Arc<Watched>], interval: Duration) -> H
     }
     table_end(&mut list);
     let mut summary = Html::new();
-    summary.raw("<p role=\"status\">").text(&sum(servers.len(), bad)).raw("</p>\n");
-    part(&mut body, "summary", &summary);
+    summary.raw("<p>").text(&sum(servers.len(), bad)).raw("</p>\n");
+    live_part(&mut body, "summary", &summary);
     part(&mut body, "servers", &list);
     let mut events = Html::new();
     happened.sort_by_key(|(event, _)| std::cmp::Reverse(event.unix_ms));
