@@ -90,8 +90,8 @@ pub(super) struct Known {
     /// The last events, the newest first.
     pub(super) events: VecDeque<Happened>,
     /// The newest sample, and earlier ones for the sums over statements, the oldest first.
-    last: Option<Sample>,
-    earlier: VecDeque<Sample>,
+    pub(super) last: Option<Sample>,
+    pub(super) earlier: VecDeque<Sample>,
 }
 
 /// How old something is that is shown.
