@@ -163,7 +163,12 @@ fn proven(name: &NameState, good: Tone) -> (Tone, String) {
         Some(one) => {
             (good, format!("newest one on which a server was sound: {}, {}", one.number, when(one.taken_s)))
         }
-        None => (Tone::Warning, "on none of them a server was started and found sound".to_owned()),
+        None => {
+            // Only of what a server was tried on, or should be, that is worth a warning.
+            let is_servers = name.generations.iter().any(|one| one.known != Known::Nothing);
+            let tone = if is_servers { Tone::Warning } else { Tone::Unknown };
+            (tone, "on none of them a server was started and found sound".to_owned())
+        }
     }
 }
 
@@ -174,7 +179,7 @@ fn archived(log: LogState) -> (Tone, String) {
         }
         LogState::Archived(None) => (Tone::Bad, "the binary log was never archived whole".to_owned()),
         LogState::Missing => (Tone::Warning, "the binary log is not archived".to_owned()),
-        LogState::Unneeded => (Tone::Unknown, "no binary log".to_owned()),
+        LogState::Unneeded => (Tone::Unknown, "no position in a binary log is known".to_owned()),
     }
 }
 

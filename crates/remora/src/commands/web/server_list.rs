@@ -61,7 +61,7 @@ pub(super) fn body(servers: &[std::sync::Arc<Watched>], interval: Duration) -> H
         bad += usize::from(tone == Tone::Bad);
         list.raw("<tr><th scope=\"row\" class=\"text\">");
         anchor(&mut list, ("/server", &[("at", &watched.name)]), &watched.name);
-        list.raw("</th><td class=\"text\">");
+        list.raw("</th><td class=\"text sentence\">");
         state(&mut list, tone, &word);
         list.raw("</td>");
         text_cell(&mut list, &known.version);

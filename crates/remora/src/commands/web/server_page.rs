@@ -87,7 +87,7 @@ impl View<'_> {
             }
             Some(Ok(picture)) => {
                 tree(html, picture);
-                html.raw("<p>").text(&blockers::sum(picture)).raw(" ");
+                html.raw("<p>").text(&blockers::sum(picture)).raw("</p>\n<p class=\"about\">");
                 command(html, &with_address("remora blockers", self.watched));
                 html.raw("</p>\n");
                 for gap in &picture.gaps {
@@ -151,7 +151,7 @@ impl View<'_> {
                 html.raw("<p>In the last ").text(&minutes).raw(", without their values. ");
                 command(html, &with_address("remora stat --digests 10", self.watched));
                 html.raw(
-                    "</p>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Statements\">",
+                    "</p>\n<div class=\"wide statements\" tabindex=\"0\" role=\"region\" aria-label=\"Statements\">",
                 );
                 html.part(&Html::escaped_elsewhere(table)).raw("</div>\n");
             }

@@ -38,7 +38,7 @@ impl Pages {
             [] => "Nothing can be changed from these pages.".to_owned(),
             some => {
                 let names: Vec<&str> = some.iter().map(|one| one.name()).collect();
-                format!("From these pages can be done: {}.", names.join(", "))
+                format!("Allowed from these pages: {}.", names.join(", "))
             }
         };
         Answer::page(200, Page { title, at, foot: &foot, body }.html())

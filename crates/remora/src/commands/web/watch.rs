@@ -37,11 +37,11 @@ const HIDDEN: &str = "its text is not shown, because it may quote a statement";
 
 /// The load that the list of servers shows: view, column and heading.
 pub(super) const LOAD: [(&str, &str, &str); 5] = [
-    ("overview", "statements", "Statements per second"),
-    ("overview", "writes", "Writes per second"),
+    ("overview", "statements", "Statements/s"),
+    ("overview", "writes", "Writes/s"),
     ("overview", "running", "At work"),
     ("overview", "connected", "Connections"),
-    ("replication", "delay", "Behind, seconds"),
+    ("replication", "delay", "Behind"),
 ];
 
 /// A server that is watched.
