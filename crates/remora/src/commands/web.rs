@@ -1,10 +1,12 @@
-//! `remora web`: servers and backups as pages for browsers.
+//! `remora web`: servers, backups and queues as pages for browsers.
 
 mod action;
 mod archive;
 mod audit;
 mod backups;
 mod layout;
+mod queue_watch;
+mod queues;
 mod server_list;
 mod server_page;
 mod site;
@@ -42,7 +44,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora web mysql://mon@db1 --allow kill-query --audit-log /var/log/remora-web.log
   ssh -L 8306:127.0.0.1:8306 db1      then open the address that remora web printed on db1";
 
-/// Show servers and backups in a browser: what they do, who waits for whom, each backup and what is known of it
+/// Show servers, backups and queues in a browser: load, who waits for whom, what is known of each backup
 ///
 /// Serves this machine only, until it is stopped, and prints the address to open. Nothing is changed, unless
 /// --allow names it.

@@ -153,7 +153,7 @@ fn the_pages_say_what_the_server_says() {
         let form = |rest: &str| format!("token={token}&at={at}&{rest}");
         assert!(window.post("/kill-query", &format!("token=x&at={at}&id={id}")).starts_with("HTTP/1.1 403"));
         let asked = window.post("/kill-query", &form(&format!("id={id}")));
-        for word in ["1 statement matches", &format!("remora kill {id} --query --yes unix://")] {
+        for word in ["1 statement matches", &format!("remora kill {id} --query --yes --url unix://")] {
             assert!(asked.contains(word), "{word} in {asked}");
         }
         // Nothing was done yet.
@@ -269,6 +269,41 @@ fn a_repository_is_lines_of_generations() {
     assert!(!page.contains("<b>") && !page.contains("state good"), "{page}");
     // No server was named, and none is asked.
     assert!(window.get("/").contains("0 servers"), "{}", window.get("/"));
+}
+
+#[test]
+fn queues_are_as_the_server_has_them_and_say_why_rows_failed() {
+    let server = crate::queue::start();
+    let mut session = connect(server.socket());
+    for statement in [
+        "CREATE TABLE shop.dead (v INT, failed INT NULL, why TEXT NULL) ENGINE=QUEUE FAILED=failed WHY=why",
+        "CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE TRIES=1 DEAD='dead'",
+        "INSERT INTO shop.jobs VALUES (1), (2), (3)",
+    ] {
+        session.execute(statement).unwrap();
+    }
+    let lease = "SELECT REGEXP_SUBSTR(queue_lease_json(30, 1, 'shop.jobs', 0), 'shop[^\"]*')";
+    let token = session.value(lease).unwrap().unwrap();
+    session.execute(&format!("SELECT queue_nack('{token}', 0, 'it <broke>')")).unwrap();
+    session.value(lease).unwrap();
+    let window = Window::of(&server, &[]);
+    let page = window.until(
+        "/queues",
+        &[
+            ">shop.dead</th>",
+            ">shop.jobs</th>",
+            "<h3>Why rows of shop.dead failed</h3>",
+            "<td>1</td><td class=\"text\">it &lt;broke&gt;</td>",
+            &format!("remora queue peek shop.jobs --url {}", crate::queue::url(&server)),
+        ],
+    );
+    let row = page.split(">shop.jobs</th>").nth(1).unwrap().split("</tr>").next().unwrap();
+    let cells: Vec<&str> = row.split("<td>").skip(1).map(|cell| cell.split('<').next().unwrap()).collect();
+    // One waits, one is leased, one is a dead letter.
+    assert_eq!(cells[..6], ["1", "1", "1", "0", "0", "1"], "{page}");
+    // Nothing was taken.
+    let left = session.value("SELECT COUNT(*) FROM shop.dead").unwrap();
+    assert_eq!(left.as_deref(), Some("1"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use web::{Answer, Html, Request};
 
 use super::audit::Entry;
 use super::layout::{anchor, command};
-use super::server_list::with_address;
+use super::server_list::with_url;
 use super::server_page::View;
 use super::site::Pages;
 use super::watch::Watched;
@@ -124,7 +124,7 @@ fn ask(pages: &Pages, watched: &Watched, id: &str) -> Result<Html> {
         ),
     });
     html.text(&format!("{} for it.", waiting(target.waiting))).raw("</p>\n<p>");
-    command(&mut html, &with_address(&format!("remora kill {id} --query --yes"), watched));
+    command(&mut html, &with_url(&format!("remora kill {id} --query --yes"), watched));
     html.raw("</p>\n");
     let number = pages.actions.add(target);
     form(&mut html, (watched, pages.form_token.as_str()), &[("yes", number.to_string())]);

@@ -8,7 +8,9 @@ use web::Html;
 
 use super::super::list::Known;
 use super::archive::{Archive, GenerationState, LogState, NameState, State, since};
-use super::layout::{Tone, age, cell, command, old_note, part, state, table_end, table_head, text_cell};
+use super::layout::{
+    Tone, age, cell, command, old_note, part, quoted, state, table_end, table_head, text_cell,
+};
 use super::watch::{Freshness, freshness};
 use crate::report;
 
@@ -183,15 +185,6 @@ fn archived(log: LogState) -> (Tone, String) {
     }
 }
 
-/// A word as a shell needs it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@=+,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,6 +257,5 @@ mod tests {
         let tones =
             [LogState::Missing, LogState::Unneeded, LogState::Archived(Some(0))].map(|log| archived(log).0);
         assert_eq!(tones, [Tone::Warning, Tone::Unknown, Tone::Unknown]);
-        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

@@ -12,7 +12,7 @@ use super::watch::Freshness;
 pub(super) const TIMES: Times<'static> = Times { full: &full, tick: &tick };
 
 /// Pages that every page leads to: path and title.
-const NAVIGATION: [(&str, &str); 2] = [("/", "Servers"), ("/backups", "Backups")];
+const NAVIGATION: [(&str, &str); 3] = [("/", "Servers"), ("/backups", "Backups"), ("/queues", "Queues")];
 
 /// How something is, which a word says and a colour repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,15 @@ pub(super) fn old_note(html: &mut Html, freshness: Freshness) {
     }
 }
 
+/// A word as a shell needs it.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@=+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// A whole page.
 pub(super) struct Page<'p> {
     /// Its title.
@@ -165,6 +174,14 @@ mod tests {
     fn an_age_is_in_the_largest_unit_that_says_enough() {
         let shown = [0, 119, 120, 7199, 7200, 172_799, 172_800].map(|s| age(Duration::from_secs(s)));
         assert_eq!(shown, ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d"]);
+    }
+
+    #[test]
+    fn a_word_is_one_word_for_a_shell() {
+        assert_eq!(
+            ["a/b@1", "a b", "it's", "", "$x"].map(quoted),
+            ["a/b@1", "'a b'", r"'it'\''s'", "''", "'$x'"]
+        );
     }
 
     #[test]

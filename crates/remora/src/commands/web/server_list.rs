@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use web::Html;
 
 use super::layout::{
-    TIMES, Tone, age, anchor, cell, command, live_part, part, state, table_end, table_head, text_cell,
+    TIMES, Tone, age, anchor, cell, command, live_part, part, quoted, state, table_end, table_head, text_cell,
 };
 use super::watch::{Freshness, Happened, Known, LOAD, Watched, freshness};
 
@@ -39,7 +39,16 @@ pub(super) fn judged(known: &Known, now: Instant, interval: Duration) -> (Tone, 
 
 /// The address of a server at the end of a command line.
 pub(super) fn with_address(line: &str, watched: &Watched) -> String {
-    format!("{line} {}", watched.address).trim_end().to_owned()
+    match watched.address.as_str() {
+        "" => line.to_owned(),
+        address => format!("{line} {}", quoted(address)),
+    }
+}
+
+/// The same for a command whose words are no servers.
+pub(super) fn with_url(line: &str, watched: &Watched) -> String {
+    let option = if watched.address.is_empty() { "" } else { " --url" };
+    with_address(&format!("{line}{option}"), watched)
 }
 
 /// The page's contents.

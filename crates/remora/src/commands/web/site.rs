@@ -12,7 +12,7 @@ use super::audit::Audit;
 use super::layout::Page;
 use super::server_page::View;
 use super::watch::Watched;
-use super::{backups, server_list};
+use super::{backups, queues, server_list};
 
 /// All pages.
 pub(super) struct Pages {
@@ -61,6 +61,7 @@ impl Site for Pages {
                 Some(self.page(&watched.name, "/", view.body()))
             }
             "/backups" => Some(self.page("Backups", "/backups", backups::body(&self.archives))),
+            "/queues" => Some(self.page("Queues", "/queues", queues::body(&self.servers, self.interval))),
             "/style.css" => {
                 let style = format!("{STYLE}{}", include_str!("style.css"));
                 Some(Answer::text(200, "text/css; charset=utf-8", &style))

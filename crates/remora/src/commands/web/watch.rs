@@ -21,6 +21,7 @@ use status::counter::view;
 use web::Changes;
 
 use super::super::stat::output::meaning;
+use super::queue_watch::{QueueWatch, Queues};
 
 /// Points that are kept for the plots: an hour, with the default interval.
 pub(super) const POINTS_MAX: usize = 720;
@@ -85,6 +86,8 @@ pub(super) struct Known {
     pub(super) statements: Option<(Vec<Digest>, f64)>,
     /// Who waits for whom, and what runs; or why that is not known.
     pub(super) picture: Option<Result<Picture, String>>,
+    /// Its queues.
+    pub(super) queues: Queues,
     /// What this account may not see.
     pub(super) notes: Vec<String>,
     /// The last events, the newest first.
@@ -134,16 +137,16 @@ impl Watched {
     ) {
         let (watched, stop, changes) = (Arc::clone(self), Arc::clone(stop), changes.clone());
         std::thread::spawn(move || {
-            let mut times = Times::new(interval);
+            let (mut times, mut queues) = (Times::new(interval), QueueWatch::default());
             while !stop.load(Ordering::Relaxed) {
-                watched.look(&mut sampler);
+                watched.look(&mut sampler, &mut queues);
                 changes.tell();
                 pause(times.advance().saturating_duration_since(Instant::now()), &stop);
             }
         });
     }
 
-    fn look(&self, sampler: &mut Sampler) {
+    fn look(&self, sampler: &mut Sampler, queues: &mut QueueWatch) {
         let sample = sampler.sample();
         let picture = sampler.also(|session| {
             let own = session.connection_id();
@@ -156,6 +159,8 @@ impl Watched {
             Ok(None) => None,
             Err(error) => Some(Err(error.to_string())),
         };
+        let is_new = sample.as_ref().is_ok_and(|sample| sample.begin.is_some());
+        let queues = sampler.also(|session| Ok(queues.look(session, is_new)));
         let notes = sampler.notes();
         let mut known = self.known();
         for note in notes {
@@ -174,6 +179,7 @@ impl Watched {
                 }
                 known.take(sample);
                 known.picture = picture;
+                known.queues = queues.ok().flatten().and_then(Result::ok).unwrap_or_default();
             }
         }
     }
