@@ -1,7 +1,7 @@
 //! Pages for browsers: who may ask for them, how much may be sent, and how foreign text becomes HTML.
 //!
-//! [`serve`] listens on this machine only. [`Gate`] decides who may ask. What is on a page is behind [`Site`],
-//! and [`Changes`] tells the browsers when there is something new.
+//! [`serve`] listens on this machine only. [`Gate`] decides who may ask. What is on a page is behind
+//! [`Site`], and [`Changes`] tells the browsers when there is something new.
 
 mod answer;
 mod body;

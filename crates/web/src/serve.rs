@@ -152,7 +152,8 @@ pub fn serve(
         while !stop.load(Ordering::Relaxed) {
             match timeout(LOOK, listener.accept()).await {
                 Ok(Ok((stream, _))) => connection(stream, &room, &shared),
-                // For example too many open files: that is temporary, and trying again at once would not help.
+                // For example too many open files: that is temporary, and trying again at once would not
+                // help.
                 Ok(Err(_)) => tokio::time::sleep(LOOK).await,
                 Err(_) => {}
             }
@@ -253,8 +254,8 @@ fn whole(answer: Answer) -> Response<Body> {
     response
 }
 
-/// The first page, which gives the cookie. It is a page of ours that leads on, because a browser that comes from
-/// elsewhere sends no such cookie after a redirect.
+/// The first page, which gives the cookie. It is a page of ours that leads on, because a browser that comes
+/// from elsewhere sends no such cookie after a redirect.
 fn entry(cookie: &str) -> Response<Body> {
     let mut page = Html::new();
     page.raw(

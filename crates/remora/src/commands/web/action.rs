@@ -7,13 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use locks::Picture;
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
-use web::{Answer, Html, Request};
+use web::{Html, Request};
 
-use super::audit::Entry;
+use super::audit::{Audit, Entry};
 use super::layout::{anchor, command};
 use super::server_list::with_url;
-use super::server_page::View;
-use super::site::Pages;
 use super::watch::Watched;
 use crate::report::error_text;
 
@@ -61,6 +59,14 @@ impl Pending {
     }
 }
 
+/// What an action needs.
+pub(super) struct Desk<'d> {
+    pub(super) watched: &'d Watched,
+    pub(super) form_token: &'d str,
+    pub(super) pending: &'d Pending,
+    pub(super) audit: &'d Audit,
+}
+
 /// The beginning of a form about a server.
 fn form(html: &mut Html, (watched, form_token): (&Watched, &str), fields: &[(&'static str, String)]) {
     html.raw("<form method=\"post\"").attribute("action", KILL_QUERY).raw(">");
@@ -71,20 +77,17 @@ fn form(html: &mut Html, (watched, form_token): (&Watched, &str), fields: &[(&'s
 }
 
 /// The button that asks for the end of a statement.
-pub(super) fn ask_button(html: &mut Html, view: &View<'_>, id: u64) {
-    form(html, (view.watched, view.form_token), &[("id", id.to_string())]);
+pub(super) fn ask_button(html: &mut Html, about: (&Watched, &str), id: u64) {
+    form(html, about, &[("id", id.to_string())]);
     html.raw("<button>").text(&format!("End {id}...")).raw("</button></form>");
 }
 
 /// Asks, or does what was asked before.
-pub(super) fn kill_query(pages: &Pages, request: &Request) -> Answer {
-    let Some(watched) = pages.server(request.field("at")) else {
-        return pages.page("No such server", "/", Html::new());
-    };
+pub(super) fn kill_query(desk: &Desk<'_>, request: &Request) -> Html {
     let done = match request.field("yes").map(str::parse::<u64>) {
-        Some(Ok(number)) => end(pages, watched, number),
+        Some(Ok(number)) => end(desk, number),
         Some(Err(_)) => bad_number(),
-        None => ask(pages, watched, request.field("id").unwrap_or_default()),
+        None => ask(desk, request.field("id").unwrap_or_default()),
     };
     let mut body = done.unwrap_or_else(|error| {
         let mut html = Html::new();
@@ -92,9 +95,9 @@ pub(super) fn kill_query(pages: &Pages, request: &Request) -> Answer {
         html
     });
     body.raw("<p>");
-    anchor(&mut body, ("/server", &[("at", &watched.name)]), "Back to the server");
+    anchor(&mut body, ("/server", &[("at", &desk.watched.name)]), "Back to the server");
     body.raw("</p>\n");
-    pages.page("End a statement", "/", body)
+    body
 }
 
 fn bad_number() -> Result<Html> {
@@ -102,7 +105,8 @@ fn bad_number() -> Result<Html> {
 }
 
 /// Shows whose statement would end, and the form that does it.
-fn ask(pages: &Pages, watched: &Watched, id: &str) -> Result<Html> {
+fn ask(desk: &Desk<'_>, id: &str) -> Result<Html> {
+    let Desk { watched, form_token, pending, .. } = desk;
     let id: u64 = id.parse().context("the form names no connection")?;
     let mut session = watched.target.connect()?;
     let limits = Limits { own: session.connection_id().into(), replication: false };
@@ -126,8 +130,8 @@ fn ask(pages: &Pages, watched: &Watched, id: &str) -> Result<Html> {
     html.text(&format!("{} for it.", waiting(target.waiting))).raw("</p>\n<p>");
     command(&mut html, &with_url(&format!("remora kill {id} --query --yes"), watched));
     html.raw("</p>\n");
-    let number = pages.actions.add(target);
-    form(&mut html, (watched, pages.form_token.as_str()), &[("yes", number.to_string())]);
+    let number = pending.add(target);
+    form(&mut html, (watched, form_token), &[("yes", number.to_string())]);
     html.raw("<button>End the statement</button></form>\n");
     Ok(html)
 }
@@ -141,22 +145,23 @@ fn waiting(number: usize) -> String {
 }
 
 /// Ends what was shown, if it is still the same.
-fn end(pages: &Pages, watched: &Watched, number: u64) -> Result<Html> {
-    let target = pages.actions.take(number);
+fn end(desk: &Desk<'_>, number: u64) -> Result<Html> {
+    let Desk { watched, pending, audit, .. } = desk;
+    let target = pending.take(number);
     let target = target.context("this was answered already, or asked too long ago: look again")?;
     let connection = &target.connection;
     let named = format!("connection {}, {}", connection.id, connection.account());
     let entry =
         |outcome| Entry { action: Allowed::KillQuery.name(), server: &watched.name, target: &named, outcome };
     // What can't be written down is not done.
-    pages.audit.write(&entry("asked"))?;
+    audit.write(&entry("asked"))?;
     let outcome = watched.target.connect().and_then(|mut session| target.end(&mut session, How::Query));
     let outcome = match outcome {
         Ok(Outcome::Told) => "the server was told to end the statement".to_owned(),
         Ok(Outcome::LeftOut(why)) => format!("left alone: {why}"),
         Err(error) => format!("failed: {error}"),
     };
-    pages.audit.write(&entry(&outcome))?;
+    audit.write(&entry(&outcome))?;
     let mut html = Html::new();
     html.raw("<p role=\"status\">").text(&format!("{named}: {outcome}.")).raw("</p>\n");
     Ok(html)

@@ -25,7 +25,7 @@ pub(super) struct Entry<'e> {
     pub(super) server: &'e str,
     /// Whom or what it is about.
     pub(super) target: &'e str,
-    /// `asked`, or what came of it.
+    /// `asked`, or how it ended.
     pub(super) outcome: &'e str,
 }
 

@@ -131,7 +131,7 @@ impl View<'_> {
             html.raw("<td class=\"text\"><code>").text(&one.statement).raw("</code></td>");
             if has_action {
                 html.raw("<td class=\"text\">");
-                action::ask_button(html, self, one.id);
+                action::ask_button(html, (self.watched, self.form_token), one.id);
                 html.raw("</td>");
             }
             html.raw("</tr>\n");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use status::counter::page::{SCRIPT, STYLE};
 use web::{Answer, Html, Request, Site};
 
-use super::action::{self, Allowed, Pending};
+use super::action::{self, Allowed, Desk, Pending};
 use super::archive::Archive;
 use super::audit::Audit;
 use super::layout::Page;
@@ -77,7 +77,10 @@ impl Site for Pages {
     fn post(&self, request: &Request) -> Option<Answer> {
         match request.path.as_str() {
             action::KILL_QUERY if self.allowed.contains(&Allowed::KillQuery) => {
-                Some(action::kill_query(self, request))
+                let watched = self.server(request.field("at"))?;
+                let Pages { form_token, actions: pending, audit, .. } = self;
+                let desk = Desk { watched, form_token, pending, audit };
+                Some(self.page("End a statement", "/", action::kill_query(&desk, request)))
             }
             _ => None,
         }
