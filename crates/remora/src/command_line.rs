@@ -132,7 +132,8 @@ fn line(words: &[&str], report: &Report) -> anyhow::Result<Exit> {
 
 /// Words that people try, and our command that does it. Clap would suggest the command with the most similar
 /// spelling.
-const LOOKED_FOR: [(&[&str], &str); 15] = [
+const LOOKED_FOR: [(&[&str], &str); 16] = [
+    (&["dashboard", "ui", "gui", "browser", "serve"], "pages for a browser: remora web"),
     (
         &["slow", "queries", "digest", "digests", "statements"],
         "statements that take long: remora stat --digests 10; more: remora help slow-server",

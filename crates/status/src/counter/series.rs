@@ -257,7 +257,8 @@ mod tests {
         for pair in samples.windows(2) {
             series.add(&between(Some(&pair[0]), &pair[1]));
         }
-        (series.note(500, "old"), series.note(2500, "new"));
+        series.note(500, "old");
+        series.note(2500, "new");
         series.keep_last(2);
         assert_eq!(series.times, [2000, 3000]);
         assert!(series.lines.iter().flatten().all(|line| line.len() == 2), "{:?}", series.lines);
