@@ -101,6 +101,11 @@ impl ServerArgs {
         ServerArgs { url: Some(url.to_owned()), ..self.clone() }
     }
 
+    /// Whether an option names a server.
+    pub(crate) fn is_named(&self) -> bool {
+        self.url.is_some() || self.host.is_some() || self.port.is_some() || self.socket.is_some()
+    }
+
     /// The suffix for further groups in option files.
     pub(crate) fn group_suffix(&self) -> Option<&str> {
         self.defaults_group_suffix.as_deref()

@@ -78,6 +78,7 @@ pub(crate) enum Command {
     Url(commands::url::Action),
     Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
+    Web(Box<commands::web::Arguments>),
 }
 
 /// Runs a command.
@@ -119,6 +120,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Url(action) => commands::url::run(action, report),
         Command::Vars(arguments) => commands::vars::run(*arguments, password, report),
         Command::Verify(arguments) => commands::verify::run(&arguments, report),
+        Command::Web(arguments) => commands::web::run(&arguments, password, report),
     }
 }
 
@@ -130,7 +132,8 @@ fn line(words: &[&str], report: &Report) -> anyhow::Result<Exit> {
 
 /// Words that people try, and our command that does it. Clap would suggest the command with the most similar
 /// spelling.
-const LOOKED_FOR: [(&[&str], &str); 15] = [
+const LOOKED_FOR: [(&[&str], &str); 16] = [
+    (&["dashboard", "ui", "gui", "browser", "serve"], "pages for a browser: remora web"),
     (
         &["slow", "queries", "digest", "digests", "statements"],
         "statements that take long: remora stat --digests 10; more: remora help slow-server",

@@ -34,6 +34,7 @@ pub(crate) mod undo;
 pub(crate) mod url;
 pub(crate) mod vars;
 pub(crate) mod verify;
+pub(crate) mod web;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -130,6 +130,7 @@ impl Exit {
             "uncache" => (&[Partial], false),
             "undo" => (&[Server, Busy], false),
             "vars" => (&[Partial, Damaged, Server], false),
+            "web" => (&[], true),
             _ => (&[], false),
         };
         let all = [&[Exit::Done, Exit::Failed, Exit::Usage], further].concat();

@@ -199,5 +199,7 @@ mod vars;
 mod verify_boot;
 #[path = "main/verify_log.rs"]
 mod verify_log;
+#[path = "main/web.rs"]
+mod web;
 #[path = "main/wrong_delete.rs"]
 mod wrong_delete;

@@ -81,7 +81,7 @@ fn lines(picture: &Picture, tree: &[Node], text: &Text<'_>, report: &Report) -> 
 }
 
 /// The last line.
-fn sum(picture: &Picture) -> String {
+pub(crate) fn sum(picture: &Picture) -> String {
     let waiting = picture.waiting().len();
     if waiting == 0 {
         return match picture.is_complete() {
@@ -109,7 +109,8 @@ fn sum(picture: &Picture) -> String {
     }
 }
 
-fn between<'p>(waits: &'p [Wait], waiter: &Party, holder: &Party) -> Option<&'p Wait> {
+/// What somebody waits for that somebody else holds.
+pub(crate) fn between<'p>(waits: &'p [Wait], waiter: &Party, holder: &Party) -> Option<&'p Wait> {
     waits.iter().find(|wait| wait.waiter == *waiter && wait.holder == *holder)
 }
 

@@ -1,7 +1,7 @@
 //! `remora list`
 
 mod files;
-mod log;
+pub(crate) mod log;
 mod metrics;
 
 use std::collections::BTreeSet;

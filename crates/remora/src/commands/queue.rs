@@ -5,12 +5,12 @@ mod drop;
 mod forward;
 mod forwarded;
 mod list;
-mod overview;
+pub(crate) mod overview;
 mod peek;
 mod replay;
 mod retry;
 mod rows;
-mod status;
+pub(crate) mod status;
 mod tail;
 mod tries;
 

@@ -4,8 +4,8 @@ mod data;
 mod list;
 mod listen;
 mod live;
-mod output;
-mod report;
+pub(crate) mod output;
+pub(crate) mod report;
 mod statements;
 mod table;
 

@@ -178,26 +178,45 @@ impl MeasuredSession {
             }
             return Ok(answer);
         }
-        let before = match seen {
-            Some(seen) => seen,
-            None => self.look()?,
-        };
-        let asked = stream(&mut self.session, statement);
-        let after = self.look()?;
-        let mut effect = less(&after, &before);
-        for (name, count) in &self.look.counts {
-            let entry = effect.entry(name.clone()).or_default();
-            *entry = floor(*entry - *count);
-        }
+        self.seen = seen;
+        let (asked, mut effect) = self.measured(|session| stream(session, statement))?;
         if let Some(answer) = asked.as_ref().ok().filter(|_| statement.starts_with(self.place.all)) {
             self.add_unseen(answer);
         }
-        let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
-        self.seen = Some(after);
-        let effect = Effect { counts: effect, answer };
-        add(&mut self.own, &effect, answer);
+        effect.answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
+        add(&mut self.own, &effect, effect.answer);
         self.effects.insert(statement.into(), effect);
         asked
+    }
+
+    /// Runs any statements and records their effect.
+    pub(crate) fn with<T>(
+        &mut self,
+        run: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<Result<T, Error>, Error> {
+        let (done, effect) = self.measured(run)?;
+        add(&mut self.own, &effect, 0);
+        Ok(done)
+    }
+
+    /// Runs statements between two looks at the counters. Returns their result and their effect.
+    fn measured<T>(
+        &mut self,
+        run: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<(Result<T, Error>, Effect), Error> {
+        let before = match self.seen.take() {
+            Some(seen) => seen,
+            None => self.look()?,
+        };
+        let done = run(&mut self.session);
+        let after = self.look()?;
+        let mut counts = less(&after, &before);
+        for (name, count) in &self.look.counts {
+            let entry = counts.entry(name.clone()).or_default();
+            *entry = floor(*entry - *count);
+        }
+        self.seen = Some(after);
+        Ok((done, Effect { counts, answer: 0 }))
     }
 
     /// The counters of our session. Reading them has an effect too.

@@ -3,6 +3,7 @@
 mod plot;
 
 use super::change::Discontinuity;
+use super::part::Digest;
 use super::sample::Begin;
 use super::series::{PLOTS, Series, Sum, column};
 use super::view::Shape;
@@ -12,6 +13,12 @@ const ROWS_MAX: usize = 40;
 
 /// A mark near the beginning of every page.
 pub const GENERATOR: &str = "<meta name=\"generator\" content=\"remora stat\">";
+
+/// The style sheet of [`page`], [`plots`] and [`statement_table`].
+pub const STYLE: &str = include_str!("page/page.css");
+
+/// The script of [`page`] and [`plots`]. `watchPlots(element)` shows values in plots that were added later.
+pub const SCRIPT: &str = include_str!("page/page.js");
 
 /// How to write times, which depends on the reader's time zone.
 pub struct Times<'a> {
@@ -31,7 +38,7 @@ pub fn page(title: &str, servers: &[(&str, &Series)], times: &Times<'_>) -> Stri
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n{2}\n<title>{0}</title>\n\
          <style>\n{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
         escaped(title),
-        include_str!("page/page.css"),
+        STYLE,
         GENERATOR
     );
     if servers.len() > 1 {
@@ -44,7 +51,7 @@ pub fn page(title: &str, servers: &[(&str, &Series)], times: &Times<'_>) -> Stri
     for (at, (name, series)) in servers.iter().enumerate() {
         server(&mut html, at, name, series, times);
     }
-    put!(html, "<script>\n{}</script>\n</body>\n</html>\n", include_str!("page/page.js"));
+    put!(html, "<script>\n{}</script>\n</body>\n</html>\n", SCRIPT);
     html
 }
 
@@ -61,13 +68,20 @@ fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Tim
             series.times.len()
         );
     }
-    let marks = happened(series);
-    for (when, what) in &marks {
+    for (when, what) in &happened(series) {
         put_line!(html, "<p class=\"mark\">{}: {}</p>", (times.full)(*when), escaped(what));
     }
-    let begin = series.times.first().copied().unwrap_or_default();
-    let marks: Vec<i64> = marks.iter().map(|(when, _)| begin.max(*when)).collect();
     replicas(html, series);
+    plots(html, series, times);
+    statements(html, series);
+    counters(html, series);
+    html.push_str("</section>\n");
+}
+
+/// Appends the plots of a series, and the titles of those that are zero all the time.
+pub fn plots(html: &mut String, series: &Series, times: &Times<'_>) {
+    let begin = series.times.first().copied().unwrap_or_default();
+    let marks: Vec<i64> = happened(series).iter().map(|(when, _)| begin.max(*when)).collect();
     html.push_str("<div class=\"plots\">\n");
     let mut idle = Vec::new();
     for (number, plot) in PLOTS.iter().enumerate() {
@@ -100,9 +114,6 @@ fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Tim
     if !idle.is_empty() {
         put_line!(html, "<p class=\"about\">Zero all the time: {}.</p>", idle.join("; "));
     }
-    statements(html, series);
-    counters(html, series);
-    html.push_str("</section>\n");
 }
 
 /// Marks and events with their times, in order.
@@ -138,25 +149,32 @@ fn replicas(html: &mut String, series: &Series) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people to read")]
 fn statements(html: &mut String, series: &Series) {
-    let mut all: Vec<_> = series.digests.values().collect();
+    let all: Vec<&Digest> = series.digests.values().collect();
     if all.is_empty() {
         return;
     }
+    html.push_str("<h3>Statements that took most of the time</h3>\n");
+    statement_table(html, all, series.seconds);
+}
+
+/// Appends a table of the statements that took most of the time, those of so many seconds.
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+pub fn statement_table(html: &mut String, mut all: Vec<&Digest>, seconds: f64) {
     all.sort_by_key(|digest| std::cmp::Reverse(digest.time_us));
     let whole: u64 = all.iter().map(|digest| digest.time_us).sum::<u64>().max(1);
-    html.push_str(
-        "<h3>Statements that took most of the time</h3>\n<table><tr><th>share<th>per second<th>ms each<th>rows \
-         read each<th>failed<th class=\"text\">statement</tr>\n",
-    );
+    html.push_str("<table><tr>");
+    for head in ["share", "per second", "ms each", "rows read each", "failed"] {
+        put!(html, "<th scope=\"col\">{head}");
+    }
+    html.push_str("<th scope=\"col\" class=\"text\">statement</tr>\n");
     for digest in all.into_iter().take(ROWS_MAX) {
         let count = digest.count.max(1) as f64;
         put_line!(
             html,
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}</tr>",
             plot::shown(digest.time_us as f64 / whole as f64, Shape::Share),
-            plot::shown(count / series.seconds.max(1e-9), Shape::PerSecond),
+            plot::shown(count / seconds.max(1e-9), Shape::PerSecond),
             plot::shown(digest.time_us as f64 / 1000.0 / count, Shape::Count),
             plot::shown(digest.examined as f64 / count, Shape::Count),
             digest.errors,

@@ -130,6 +130,23 @@ impl Sampler {
         Ok(sample)
     }
 
+    /// Asks the same session something else, whose load is subtracted from the next sample. `None` without a
+    /// session: before the first sample, and after an error.
+    ///
+    /// # Errors
+    /// Those after which the session can't be used. It is closed then.
+    pub fn also<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<Option<Result<T, Error>>, Error> {
+        let Some(mut open) = self.open.take() else { return Ok(None) };
+        let done = open.asker.with(ask)?;
+        if !done.as_ref().is_err_and(|error| error.code().is_none() || error.is_connection_lost()) {
+            self.open = Some(open);
+        }
+        Ok(Some(done))
+    }
+
     fn take(&mut self, open: &mut OpenSession) -> Result<Sample, Error> {
         // This query counts for the next sample.
         let own = open.asker.take();

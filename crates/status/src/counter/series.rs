@@ -141,6 +141,18 @@ impl Series {
         self.events.push((unix_ms, event.to_owned()));
     }
 
+    /// Forgets the oldest points, so that this many are left, and what happened before them.
+    pub fn keep_last(&mut self, points: usize) {
+        let excess = self.times.len().saturating_sub(points);
+        self.times.drain(..excess);
+        for line in self.lines.iter_mut().flatten() {
+            line.drain(..excess.min(line.len()));
+        }
+        let Some(begin) = self.times.first().copied() else { return };
+        self.marks.retain(|(when, _)| *when >= begin);
+        self.events.retain(|(when, _)| *when >= begin);
+    }
+
     /// Appends an interval.
     pub fn add(&mut self, interval: &Interval<'_>) {
         let sample = interval.now;
@@ -235,6 +247,25 @@ mod tests {
         assert_eq!(numbers, (4, 40, 80, 120, 160));
         // What a sample does not tell is as it was; settings are the last ones.
         assert_eq!((series.replicas.len(), &*series.settings["version"]), (1, "4"));
+    }
+
+    #[test]
+    fn the_oldest_points_are_forgotten() {
+        let samples = [0, 1, 2, 3].map(|second| sample(second, &(7 * second).to_string(), 1));
+        let mut series = Series::default();
+        series.add(&between(None, &samples[0]));
+        for pair in samples.windows(2) {
+            series.add(&between(Some(&pair[0]), &pair[1]));
+        }
+        series.note(500, "old");
+        series.note(2500, "new");
+        series.keep_last(2);
+        assert_eq!(series.times, [2000, 3000]);
+        assert!(series.lines.iter().flatten().all(|line| line.len() == 2), "{:?}", series.lines);
+        assert_eq!(series.lines[0][0], [Some(7.0); 2]);
+        assert_eq!((series.marks.len(), &*series.events), (0, &[(2500, "new".to_owned())][..]));
+        series.keep_last(3);
+        assert_eq!(series.times.len(), 2);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::shown_until;
 use crate::report::{self, Report};
 
 /// The archive of a name.
-pub(super) struct Log {
+pub(crate) struct Log {
     name: String,
     timelines: Vec<Shown>,
     /// Whether the store was asked until when it is retained.
@@ -67,7 +67,7 @@ impl Shown {
 
 impl Log {
     /// That of a name, if it has one. `is_retained`: the store is asked until when nobody can remove it.
-    pub(super) fn find(named: &Named, is_retained: bool) -> Result<Option<Log>> {
+    pub(crate) fn find(named: &Named, is_retained: bool) -> Result<Option<Log>> {
         let name = named.name.clone();
         match log_archive::find(&named.home, named.key.as_ref())? {
             None => Ok(None),
@@ -104,8 +104,13 @@ impl Log {
         !self.damages.is_empty()
     }
 
+    /// What is damaged or missing, as far as it is seen without reading all of it.
+    pub(crate) fn damages(&self) -> &[String] {
+        &self.damages
+    }
+
     /// When it last had everything; `None` if it never had.
-    pub(super) fn caught_up(&self) -> Option<i64> {
+    pub(crate) fn caught_up(&self) -> Option<i64> {
         self.caught_up
     }
 

@@ -15,6 +15,7 @@ const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased
      FROM information_schema.queues ORDER BY 1, 2";
 
 /// One queue at one moment.
+#[derive(Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) waiting: u64,

@@ -120,16 +120,16 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 }
 
 /// A queue in one sample.
-struct Sample {
-    line: Line,
+pub(crate) struct Sample {
+    pub(crate) line: Line,
     /// How many rows came and went per second since the last sample.
-    rates: Option<(f64, f64)>,
-    spans: Spans,
+    pub(crate) rates: Option<(f64, f64)>,
+    pub(crate) spans: Spans,
 }
 
 /// Samples the queues of a server.
 #[derive(Default)]
-struct Watch {
+pub(crate) struct Watch {
     /// Whether to ask for times too.
     spans: bool,
     /// How many rows each queue had written and removed.
@@ -138,7 +138,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn look(&mut self, session: &mut Session) -> anyhow::Result<Vec<Sample>> {
+    /// A sample of each queue that the server has used.
+    pub(crate) fn look(&mut self, session: &mut Session) -> anyhow::Result<Vec<Sample>> {
         let lines = lines(session)?;
         let mut spans = if self.spans { spans(session)? } else { BTreeMap::new() };
         let now = Instant::now();

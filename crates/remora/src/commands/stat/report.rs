@@ -110,12 +110,13 @@ fn shown(unix_ms: i64, format: &str) -> String {
     at.to_zoned(jiff::tz::TimeZone::system()).strftime(format).to_string()
 }
 
-fn full(unix_ms: i64) -> String {
+/// Date and time of day, in the zone of this machine.
+pub(crate) fn full(unix_ms: i64) -> String {
     shown(unix_ms, "%Y-%m-%d %H:%M:%S %:z")
 }
 
 /// A label below a plot: over minutes it needs seconds, over weeks it needs days.
-fn tick(unix_ms: i64, span_ms: i64) -> String {
+pub(crate) fn tick(unix_ms: i64, span_ms: i64) -> String {
     let span = Duration::from_millis(span_ms.unsigned_abs());
     let format = match span.as_secs() {
         0..=1800 => "%H:%M:%S",

@@ -1,0 +1,181 @@
+//! `remora web`: servers, backups and queues as pages for browsers.
+
+mod action;
+mod archive;
+mod audit;
+mod backups;
+mod layout;
+mod queue_watch;
+mod queues;
+mod server_list;
+mod server_page;
+mod site;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use failure::usage;
+use monitor::fleet::samplers;
+use progress::Progress;
+use serde_json::json;
+use server::{Password, Target};
+use status::counter::sampler::SampleRequest;
+use web::{Changes, Gate, Listener, PublicUrl};
+
+use self::action::Allowed;
+use self::archive::Archive;
+use self::audit::Audit;
+use self::site::Pages;
+use self::watch::Watched;
+use crate::args::ServerArgs;
+use crate::commands::stop_flag;
+use crate::exit::{Exit, stopped};
+use crate::keys::KeyArguments;
+use crate::report::Report;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora web                          the usual server, at http://127.0.0.1:8306
+  remora web mysql://mon@db1 mysql://mon@db2 --repository /backup      two servers and the backups
+  remora web --repository s3://company-backups/db --key /etc/remora.key     backups only
+  remora web mysql://mon@db1 --allow kill-query --audit-log /var/log/remora-web.log
+  ssh -L 8306:127.0.0.1:8306 db1      then open the address that remora web printed on db1";
+
+/// Show servers, backups and queues in a browser: load, who waits for whom, what is known of each backup
+///
+/// Serves this machine only, until it is stopped, and prints the address to open. Nothing is changed, unless
+/// --allow names it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Servers as mysql://user@host:port, unix:///path or sandbox:NAME [default: the one that the options and
+    /// option files name; none, if only repositories are named]
+    #[arg(value_name = "SERVER")]
+    servers: Vec<String>,
+
+    /// Also show the backups of this repository: a folder or s3://BUCKET/PREFIX. May be given several times
+    #[arg(long, value_name = "REPO")]
+    repository: Vec<PathBuf>,
+
+    /// Where to listen: an address of this machine that others can't reach; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8306")]
+    listen: String,
+
+    /// The address of a reverse proxy with TLS in front, https://NAME: requests for it are answered, too
+    #[arg(long, value_name = "URL")]
+    public_url: Option<PublicUrl>,
+
+    /// Seconds between two looks at a server, 1 to 60
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
+    interval: u64,
+
+    /// Show statements as they are. They may hold data of the application
+    #[arg(long)]
+    show_statements: bool,
+
+    /// What may be done from the pages [default: nothing]
+    #[arg(long, value_name = "ACTION,...", value_delimiter = ',')]
+    allow: Vec<Allowed>,
+
+    /// Where to write a line for each action [default: standard error]
+    #[arg(long, value_name = "FILE", requires = "allow")]
+    audit_log: Option<PathBuf>,
+
+    #[command(flatten)]
+    key: KeyArguments,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    let changes = Changes::default();
+    let interval = Duration::from_secs(arguments.interval);
+    let servers = watched(arguments, password.as_deref())?;
+    let audit = Audit::open(arguments.audit_log.as_deref(), report)?;
+    let listener = Listener::bind(&arguments.listen).map_err(|error| usage(format!("--listen: {error}")))?;
+    let key = arguments.key.read()?;
+    let archives: Vec<Arc<Archive>> =
+        arguments.repository.iter().map(|root| Arc::new(Archive::new(root))).collect();
+    if servers.is_empty() && archives.is_empty() {
+        return Err(usage("name a server or a repository"));
+    }
+    let stop = stop_flag(report)?;
+    let mut shown = Vec::new();
+    for (watched, sampler) in servers {
+        let watched = Arc::new(watched);
+        watched.start(sampler, interval, (&stop, &changes));
+        shown.push(watched);
+    }
+    for archive in &archives {
+        archive.start(key.clone(), (&stop, &changes));
+    }
+    let random = || Ok::<_, anyhow::Error>(Password::random()?.expose().to_owned());
+    let gate = Gate::new(random()?, random()?, listener.port()?, arguments.public_url.clone());
+    let pages = Pages {
+        servers: shown,
+        archives,
+        interval,
+        allowed: arguments.allow.clone(),
+        form_token: gate.form_token().to_owned(),
+        actions: action::Pending::default(),
+        audit,
+    };
+    if report.is_json() {
+        report.message(&json!({"message_type": "serving", "url": gate.url()}))?;
+    } else {
+        report.data(&gate.url())?;
+    }
+    report.note("open this address in a browser; whoever has it sees the pages. Ctrl-C ends them");
+    web::serve(listener, gate, Box::new(pages), &changes, &stop)?;
+    Ok(stopped())
+}
+
+type Sampled = (Watched, status::counter::sampler::Sampler);
+
+/// The servers, with what asks each of them.
+fn watched(arguments: &Arguments, password: Option<&str>) -> Result<Vec<Sampled>> {
+    let Arguments { servers, server, repository, .. } = arguments;
+    let all: Vec<(String, ServerArgs)> = match servers.as_slice() {
+        [] if !repository.is_empty() && !server.is_named() => Vec::new(),
+        [] => vec![(String::new(), server.clone())],
+        words => words.iter().map(|word| (word.clone(), server.at(word))).collect(),
+    };
+    let mut targets: Vec<Target> = Vec::new();
+    for (_, one) in &all {
+        targets.push(one.target(password.map(str::to_owned))?);
+    }
+    let request = SampleRequest { names: Vec::new(), digests: true, processes: false };
+    let samplers = samplers(targets.clone(), &request)?;
+    let watched =
+        samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {
+            let watched = Watched::new(name, without_password(word), target, arguments.show_statements);
+            (watched, sampler)
+        });
+    Ok(watched.collect())
+}
+
+/// The address of a server as it was typed, but for a password in it.
+fn without_password(word: &str) -> String {
+    let secret = word.split_once("://").and_then(|(scheme, rest)| {
+        let (account, place) = rest.rsplit_once('@')?;
+        let (user, _) = account.split_once(':')?;
+        Some(format!("{scheme}://{user}@{place}"))
+    });
+    secret.unwrap_or_else(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        let shown = ["mysql://u:p:q@db:33/x", "mysql://u@db", "unix:///a.sock", "sandbox:a", ""];
+        let expected = ["mysql://u@db:33/x", "mysql://u@db", "unix:///a.sock", "sandbox:a", ""];
+        assert_eq!(shown.map(without_password), expected);
+    }
+}

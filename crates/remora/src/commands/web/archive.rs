@@ -1,0 +1,173 @@
+//! What is known of each repository: one thread reads it, however many look.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use block::Generation;
+use humanize::date_time;
+use progress::pause;
+use repository::unlock;
+use repository::{Named, address};
+use seal::Key;
+use snapshot::identity::Identity;
+use web::Changes;
+
+use super::super::list::Known;
+use super::super::list::log::Log;
+use crate::report::error_text;
+
+/// How often a repository on this machine is read.
+const FOLDER: Duration = Duration::from_secs(60);
+/// How often one in an object store is read, where each look costs requests.
+const STORE: Duration = Duration::from_secs(600);
+
+/// A repository that is watched.
+pub(super) struct Archive {
+    root: PathBuf,
+    /// As a command line names it.
+    pub(super) address: String,
+    /// How often it is read.
+    pub(super) interval: Duration,
+    state: Mutex<State>,
+}
+
+/// What is known of a repository.
+#[derive(Default)]
+pub(super) struct State {
+    /// When it was last read.
+    pub(super) seen: Option<Instant>,
+    /// Why it could not be read since.
+    pub(super) trouble: Option<String>,
+    /// Its names.
+    pub(super) names: Vec<NameState>,
+    /// Names that no key opens.
+    pub(super) locked: Vec<String>,
+}
+
+/// What is known of a name.
+pub(super) struct NameState {
+    pub(super) name: String,
+    /// In order, the oldest first.
+    pub(super) generations: Vec<GenerationState>,
+    /// Files that can't be used, and why.
+    pub(super) damages: Vec<String>,
+    /// The archive of its binary log.
+    pub(super) log: LogState,
+}
+
+/// How far the archive of a binary log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogState {
+    /// Its server writes none, as far as the backups tell.
+    Unneeded,
+    /// Its server writes one, and it is not archived.
+    Missing,
+    /// It last had everything then, in seconds since 1970; none if it never had.
+    Archived(Option<i64>),
+}
+
+/// What is known of a generation.
+pub(super) struct GenerationState {
+    pub(super) number: u64,
+    /// 0 for a full one.
+    pub(super) parent: u64,
+    /// When it was made, in seconds since 1970.
+    pub(super) taken_s: i64,
+    pub(super) bytes: u64,
+    pub(super) bytes_stored: u64,
+    pub(super) known: Known,
+    /// Whether all that it needs is there.
+    pub(super) is_whole: bool,
+    /// The machine that it is of.
+    pub(super) host: String,
+}
+
+impl Archive {
+    pub(super) fn new(root: &Path) -> Archive {
+        let interval = if address::is_in_store(root) { STORE } else { FOLDER };
+        let address = root.display().to_string();
+        Archive { root: root.to_owned(), address, interval, state: Mutex::default() }
+    }
+
+    /// What is known now.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread that reads it.
+    pub(super) fn start(
+        self: &Arc<Archive>,
+        key: Option<Key>,
+        (stop, changes): (&Arc<AtomicBool>, &Changes),
+    ) {
+        let (archive, stop, changes) = (Arc::clone(self), Arc::clone(stop), changes.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let read = read(&archive.root, key.as_ref());
+                let mut state = archive.state();
+                match read {
+                    Ok(read) => *state = read,
+                    Err(error) => state.trouble = Some(error_text(&error)),
+                }
+                drop(state);
+                changes.tell();
+                pause(archive.interval, &stop);
+            }
+        });
+    }
+}
+
+fn read(root: &Path, key: Option<&Key>) -> Result<State> {
+    let found = unlock::all(root, key)?;
+    let mut names = Vec::new();
+    for named in &found.backups {
+        let listing = named.repository.list()?;
+        let writes_log = listing.generations.last().and_then(repository::position).is_some();
+        let damages = listing.broken.iter().map(ToString::to_string).collect();
+        names.push(name_state(named, &listing.generations, damages, writes_log)?);
+    }
+    for named in &found.only_logs {
+        names.push(name_state(named, &[], Vec::new(), false)?);
+    }
+    let locked = found.locked.iter().map(|locked| locked.name.clone()).collect();
+    Ok(State { seen: Some(Instant::now()), trouble: None, names, locked })
+}
+
+fn name_state(
+    named: &Named,
+    generations: &[Generation],
+    mut damages: Vec<String>,
+    writes_log: bool,
+) -> Result<NameState> {
+    let log = match Log::find(named, false)? {
+        Some(log) => {
+            damages.extend(log.damages().iter().cloned());
+            LogState::Archived(log.caught_up())
+        }
+        None if writes_log => LogState::Missing,
+        None => LogState::Unneeded,
+    };
+    let generations = generations.iter().map(generation_state).collect();
+    Ok(NameState { name: named.name.clone(), generations, damages, log })
+}
+
+fn generation_state(generation: &Generation) -> GenerationState {
+    GenerationState {
+        number: generation.number,
+        parent: generation.parent,
+        taken_s: generation.taken_s,
+        bytes: generation.len,
+        bytes_stored: generation.file_bytes,
+        known: Known::of(generation),
+        is_whole: generation.is_whole,
+        host: Identity::of(generation).host,
+    }
+}
+
+/// How long ago something was, by the clocks of two machines; none if it is in the future.
+pub(super) fn since(then_s: i64) -> Option<Duration> {
+    u64::try_from(date_time::now_s() - then_s).ok().map(Duration::from_secs)
+}

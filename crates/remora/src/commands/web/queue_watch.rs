@@ -1,0 +1,127 @@
+//! What is known of the queues of a server.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use dump::Selection;
+use server::catalogue::filled_column;
+use server::{Error, Session, TableName, quote_name};
+
+use super::super::queue::overview::open;
+use super::super::queue::status::{Sample, Watch};
+use crate::report::{Report, error_text};
+
+/// How often it is looked why rows have failed.
+const REASONS: Duration = Duration::from_secs(60);
+/// Rows of a queue whose reasons are counted, and reasons that are shown.
+const ROWS_MAX: usize = 1000;
+const REASONS_MAX: usize = 20;
+/// Unknown table: the server has no such engine.
+const NO_TABLE: u16 = 1109;
+
+/// What is known of the queues of a server.
+#[derive(Default)]
+pub(super) enum Queues {
+    /// It was not asked yet.
+    #[default]
+    Unasked,
+    /// It has no such engine.
+    NoEngine,
+    /// They can't be seen, and why.
+    Unseen(String),
+    /// They are these.
+    Here(Vec<Sample>, Vec<Failures>),
+}
+
+/// Reasons, and how many of the first rows have each; or why they can't be read.
+type Reasons = Result<Vec<(String, u64)>, String>;
+
+/// Why rows of a queue have failed.
+pub(super) struct Failures {
+    /// The queue, `db.table`.
+    pub(super) queue: String,
+    /// The reasons.
+    pub(super) reasons: Reasons,
+}
+
+/// Asks a server for its queues, again and again.
+#[derive(Default)]
+pub(super) struct QueueWatch {
+    watch: Watch,
+    /// Whether queues were opened that nobody has used since the server's start.
+    is_open: bool,
+    has_no_engine: bool,
+    /// When the reasons were read, and those of each queue that knows them.
+    reasons: Option<(Instant, BTreeMap<String, Reasons>)>,
+}
+
+impl QueueWatch {
+    /// What is known now. Another session may have found another server behind the address.
+    pub(super) fn look(&mut self, session: &mut Session, is_new: bool) -> Queues {
+        if is_new {
+            *self = QueueWatch::default();
+        }
+        if self.has_no_engine {
+            return Queues::NoEngine;
+        }
+        match self.samples(session) {
+            Ok(samples) => {
+                let failures = self.failures(session, &samples);
+                Queues::Here(samples, failures)
+            }
+            Err(error) if is_missing(&error) => {
+                self.has_no_engine = true;
+                Queues::NoEngine
+            }
+            Err(error) => Queues::Unseen(error_text(&error)),
+        }
+    }
+
+    fn samples(&mut self, session: &mut Session) -> Result<Vec<Sample>> {
+        let samples = self.watch.look(session)?;
+        if self.is_open {
+            return Ok(samples);
+        }
+        open(session, &Selection::default(), &Report::plain())?;
+        self.is_open = true;
+        self.watch.look(session)
+    }
+
+    /// Why rows have failed, in the queues that know it.
+    fn failures(&mut self, session: &mut Session, samples: &[Sample]) -> Vec<Failures> {
+        let all = match self.reasons.take() {
+            Some((then, all)) if then.elapsed() < REASONS => (then, all),
+            _ => {
+                let names = samples.iter().map(|sample| sample.line.name.clone());
+                let read =
+                    names.filter_map(|name| Some((name.clone(), reasons(session, &name).transpose()?)));
+                (Instant::now(), read.collect())
+            }
+        };
+        let (_, known) = self.reasons.insert(all);
+        let failures = known.iter();
+        failures.map(|(queue, reasons)| Failures { queue: queue.clone(), reasons: reasons.clone() }).collect()
+    }
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Sql { code: NO_TABLE, .. }))
+}
+
+/// Why the first rows of a queue have failed; none if it does not know that.
+fn reasons(session: &mut Session, queue: &str) -> Result<Option<Vec<(String, u64)>>, String> {
+    let Ok(table) = queue.parse::<TableName>() else { return Ok(None) };
+    let definition = session.definition(&table).map_err(|error| error.to_string())?;
+    let Some(column) = filled_column(&definition, "why") else { return Ok(None) };
+    let why = quote_name(&column);
+    let rows = session.strings(&format!(
+        "SELECT {why}, COUNT(*) FROM (SELECT {why} FROM {table} LIMIT {ROWS_MAX}) first_rows \
+         WHERE {why} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {REASONS_MAX}"
+    ));
+    let pair = |row: Vec<Option<String>>| match <[Option<String>; 2]>::try_from(row) {
+        Ok([Some(why), Some(count)]) => Some((why, count.parse().ok()?)),
+        _ => None,
+    };
+    Ok(Some(rows.map_err(|error| error.to_string())?.into_iter().filter_map(pair).collect()))
+}

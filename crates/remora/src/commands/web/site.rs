@@ -1,0 +1,88 @@
+//! Which page is where.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use status::counter::page::{SCRIPT, STYLE};
+use web::{Answer, Html, Request, Site};
+
+use super::action::{self, Allowed, Desk, Pending};
+use super::archive::Archive;
+use super::audit::Audit;
+use super::layout::Page;
+use super::server_page::View;
+use super::watch::Watched;
+use super::{backups, queues, server_list};
+
+/// All pages.
+pub(super) struct Pages {
+    pub(super) servers: Vec<Arc<Watched>>,
+    pub(super) archives: Vec<Arc<Archive>>,
+    pub(super) interval: Duration,
+    pub(super) allowed: Vec<Allowed>,
+    pub(super) form_token: String,
+    /// Actions that were shown and wait for a yes.
+    pub(super) actions: Pending,
+    pub(super) audit: Audit,
+}
+
+impl Pages {
+    /// The server that a page or a form is about.
+    pub(super) fn server(&self, name: Option<&str>) -> Option<&Arc<Watched>> {
+        self.servers.iter().find(|watched| Some(watched.name.as_str()) == name)
+    }
+
+    /// A page with everything around it.
+    pub(super) fn page(&self, title: &str, at: &str, body: Html) -> Answer {
+        let foot = match self.allowed.as_slice() {
+            [] => "Nothing can be changed from these pages.".to_owned(),
+            some => {
+                let names: Vec<&str> = some.iter().map(|one| one.name()).collect();
+                format!("Allowed from these pages: {}.", names.join(", "))
+            }
+        };
+        Answer::page(200, Page { title, at, foot: &foot, body }.html())
+    }
+}
+
+impl Site for Pages {
+    fn get(&self, request: &Request) -> Option<Answer> {
+        match request.path.as_str() {
+            "/" => Some(self.page("Servers", "/", server_list::body(&self.servers, self.interval))),
+            "/server" => {
+                let watched = self.server(request.value("at"))?;
+                let view = View {
+                    watched,
+                    interval: self.interval,
+                    allowed: &self.allowed,
+                    form_token: &self.form_token,
+                    is_whole: request.value("part") != Some("now"),
+                };
+                Some(self.page(&watched.name, "/", view.body()))
+            }
+            "/backups" => Some(self.page("Backups", "/backups", backups::body(&self.archives))),
+            "/queues" => Some(self.page("Queues", "/queues", queues::body(&self.servers, self.interval))),
+            "/style.css" => {
+                let style = format!("{STYLE}{}", include_str!("style.css"));
+                Some(Answer::text(200, "text/css; charset=utf-8", &style))
+            }
+            "/script.js" => {
+                let script = format!("{SCRIPT}{}", include_str!("script.js"));
+                Some(Answer::text(200, "text/javascript; charset=utf-8", &script))
+            }
+            _ => None,
+        }
+    }
+
+    fn post(&self, request: &Request) -> Option<Answer> {
+        match request.path.as_str() {
+            action::KILL_QUERY if self.allowed.contains(&Allowed::KillQuery) => {
+                let watched = self.server(request.field("at"))?;
+                let Pages { form_token, actions: pending, audit, .. } = self;
+                let desk = Desk { watched, form_token, pending, audit };
+                Some(self.page("End a statement", "/", action::kill_query(&desk, request)))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! `remora web`: what its pages say is what the servers say, however many look.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Stdio;
+
+use sandbox::Sandbox;
+
+use crate::support::{
+    Ended, PATIENCE, Running, connect, of_today, on_products, products, remora, start, tell, until,
+};
+
+/// On MariaDB statements by digest and metadata locks need it.
+const OPTIONS: [&str; 1] = ["--performance-schema=ON"];
+
+/// A run of the program, and its address.
+struct Window {
+    running: Running,
+    port: u16,
+    token: String,
+}
+
+impl Window {
+    fn open(arguments: &[&str]) -> Window {
+        let mut command = remora(&std::env::temp_dir());
+        command.args(["web", "--listen", "127.0.0.1:0", "--no-defaults", "-u", "root"]).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running::new(command.spawn().unwrap());
+        let line = running.line();
+        let address = line.trim_end().strip_prefix("http://127.0.0.1:");
+        let Some((port, token)) = address.and_then(|rest| rest.split_once("/?token=")) else {
+            panic!("no address: {line}{}", running.end().err);
+        };
+        let (port, token) = (port.parse().unwrap(), token.to_owned());
+        Window { running, port, token }
+    }
+
+    fn of(server: &Sandbox, arguments: &[&str]) -> Window {
+        let address = format!("unix://{}", server.socket().display());
+        let usual = [&address, "--interval", "1"];
+        Window::open(&[&usual[..], arguments].concat())
+    }
+
+    fn stream(&self) -> TcpStream {
+        let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], self.port))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    fn head(&self, line: &str) -> String {
+        let Window { port, token, .. } = self;
+        format!(
+            "{line} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: remora-{port}={token}\r\n\
+             Origin: http://127.0.0.1:{port}\r\n"
+        )
+    }
+
+    fn asked(&self, request: &str) -> String {
+        let mut stream = self.stream();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.asked(&format!("{}Connection: close\r\n\r\n", self.head(&format!("GET {path}"))))
+    }
+
+    fn post(&self, path: &str, form: &str) -> String {
+        let (head, length) = (self.head(&format!("POST {path}")), form.len());
+        self.asked(&format!("{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{form}"))
+    }
+
+    /// The page once it holds all of these.
+    #[track_caller]
+    fn until(&self, path: &str, words: &[&str]) -> String {
+        let mut page = String::new();
+        until(&format!("{words:?} on {path}"), || {
+            page = self.get(path);
+            words.iter().all(|word| page.contains(word))
+        });
+        page
+    }
+}
+
+fn server_page(server: &Sandbox) -> String {
+    let socket = server.socket().display().to_string().replace('/', "%2F");
+    format!("/server?at={socket}")
+}
+
+/// A hidden field of the form on a page.
+fn field<'p>(page: &'p str, name: &str) -> &'p str {
+    let begin = format!("name=\"{name}\" value=\"");
+    page.split(&begin).nth(1).unwrap_or_else(|| panic!("{name} in {page}")).split('"').next().unwrap()
+}
+
+/// Sessions that are open but for our own.
+fn sessions(server: &Sandbox) -> u64 {
+    let mut session = connect(server.socket());
+    let count = session.value(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'",
+    );
+    count.unwrap().unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_pages_say_what_the_server_says() {
+    on_products(&of_today(products()), |product| {
+        tell(product);
+        let server = start(product, &OPTIONS);
+        let mut setup = connect(server.socket());
+        for statement in [
+            "CREATE DATABASE d",
+            "CREATE TABLE d.`<script>alert(1)</script>` (id INT PRIMARY KEY, a VARCHAR(90)) ENGINE=InnoDB",
+            "INSERT INTO d.`<script>alert(1)</script>` VALUES (1, 'a')",
+            "BEGIN",
+            "UPDATE d.`<script>alert(1)</script>` SET a = 'b' WHERE id = 1",
+        ] {
+            setup.execute(statement).unwrap();
+        }
+        let (holder, mut waiter) = (setup, connect(server.socket()));
+        let (holds, waits) = (holder.connection_id(), waiter.connection_id());
+        std::thread::spawn(move || {
+            let sql = "UPDATE d.`<script>alert(1)</script>` SET a = 'secret<i>' WHERE id = 1";
+            // It ends when it is killed.
+            waiter.execute(sql).ok();
+            std::thread::park();
+        });
+        let window = Window::of(&server, &["--allow", "kill-query"]);
+        let home = window.until("/", &["up; 1 waits for a lock"]);
+        assert!(home.contains(&format!("remora stat --live unix://{}", server.socket().display())), "{home}");
+        let path = server_page(&server);
+        let version = connect(server.socket()).value("SELECT VERSION()").unwrap().unwrap();
+        let page = window.until(
+            &path,
+            &[
+                "&lt;script&gt;alert(1)",
+                "<figure>",
+                &format!("<strong>{holds}  root@localhost"),
+                &format!("<strong>{waits}  root@localhost"),
+                &format!("remora kill {holds} shows"),
+                "UPDATE ...",
+                &version,
+            ],
+        );
+        assert!(!page.contains("<script>") && !page.contains("secret"), "{page}");
+        // Somebody who looks often is not asked about more often.
+        let shown = window.until(&path, &["1 waits"]);
+        let (token, id) = (field(&shown, "token").to_owned(), waits.to_string());
+        let at = path.split_once('=').unwrap().1;
+        let form = |rest: &str| format!("token={token}&at={at}&{rest}");
+        assert!(window.post("/kill-query", &format!("token=x&at={at}&id={id}")).starts_with("HTTP/1.1 403"));
+        let asked = window.post("/kill-query", &form(&format!("id={id}")));
+        for word in ["1 statement matches", &format!("remora kill {id} --query --yes --url unix://")] {
+            assert!(asked.contains(word), "{word} in {asked}");
+        }
+        // Nothing was done yet.
+        window.until(&path, &["1 waits"]);
+        let number = field(&asked, "yes").to_owned();
+        let done = window.post("/kill-query", &form(&format!("yes={number}")));
+        assert!(done.contains("the server was told to end the statement"), "{done}");
+        window.until("/", &["state good\">up<"]);
+        let again = window.post("/kill-query", &form(&format!("yes={number}")));
+        assert!(again.contains("Nothing was done: this was answered already"), "{again}");
+        let idle = window.post("/kill-query", &form(&format!("id={holds}")));
+        assert!(idle.contains("runs no statement"), "{idle}");
+        window.running.signal("TERM");
+        let ended = window.running.end().exits(143);
+        for word in ["asked", "the server was told to end the statement"] {
+            assert!(
+                ended
+                    .err
+                    .contains(&format!("kill-query on {}: connection {waits}", server.socket().display()))
+            );
+            assert!(ended.err.contains(word), "{}", ended.err);
+        }
+        drop(holder);
+    });
+}
+
+#[test]
+fn thirty_who_look_cost_the_server_one_session() {
+    on_products(&of_today(products()), |product| {
+        tell(product);
+        let server = start(product, &OPTIONS);
+        let window = Window::of(&server, &[]);
+        let path = server_page(&server);
+        window.until(&path, &["state good\">up<"]);
+        // Nobody else asks the server, and what we ask is subtracted.
+        let version = connect(server.socket()).value("SELECT VERSION()").unwrap().unwrap();
+        window.until("/", &[&format!(">{version}</td><td>0</td><td>0</td>")]);
+        let mut looking: Vec<TcpStream> = Vec::new();
+        for _ in 0..30 {
+            let mut events = window.stream();
+            events.write_all(format!("{}\r\n", window.head("GET /events")).as_bytes()).unwrap();
+            // The head of the answer has arrived.
+            assert!(events.read(&mut [0; 64]).unwrap() > 0);
+            assert!(window.get(&path).starts_with("HTTP/1.1 200 "));
+            looking.push(events);
+        }
+        // Sessions of the test itself end a little later.
+        until("one session", || sessions(&server) == 1);
+        for mut events in looking {
+            // Each of them is told of the next sample.
+            let mut seen = String::new();
+            let mut part = [0; 256];
+            while seen.matches("data: ").count() < 2 {
+                let count = events.read(&mut part).unwrap();
+                assert!(count > 0, "it ended: {seen}");
+                seen.push_str(&String::from_utf8_lossy(&part[..count]));
+            }
+        }
+        until("still one session", || sessions(&server) == 1);
+    });
+}
+
+#[test]
+fn a_server_that_is_silent_or_gone_is_not_good() {
+    on_products(&of_today(products()).into_iter().take(1).collect::<Vec<_>>(), |product| {
+        tell(product);
+        let mut server = start(product, &OPTIONS);
+        let window = Window::of(&server, &[]);
+        let good = "state good";
+        window.until("/", &[good, ">up<"]);
+        let pid = server.pid().to_string();
+        let signal = |name: &str| {
+            assert!(std::process::Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        };
+        signal("STOP");
+        let silent = window.until("/", &["no answer for "]);
+        assert!(!silent.contains(good), "{silent}");
+        assert!(window.get(&server_page(&server)).contains("What follows is "));
+        signal("CONT");
+        window.until("/", &[good, ">up<"]);
+        server.stop().unwrap();
+        let gone = window.until("/", &["state bad"]);
+        assert!(!gone.contains(good), "{gone}");
+    });
+}
+
+/// Runs a command line that must succeed.
+fn done(folder: &Path, line: &[&str]) -> Ended {
+    Ended::of(&remora(folder).args(line).output().unwrap()).exits(0)
+}
+
+#[test]
+fn a_repository_is_lines_of_generations() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("disk.img");
+    std::fs::write(&source, vec![7; 1 << 16]).unwrap();
+    let place = format!("file:{}", source.display());
+    for _ in 0..2 {
+        done(folder.path(), &["backup", &place, "--to", "repo <b>", "--name", "web"]);
+    }
+    let repository = folder.path().join("repo <b>");
+    let window = Window::open(&["--repository", repository.to_str().unwrap()]);
+    let page = window.until(
+        "/backups",
+        &[
+            "<h3>web</h3>",
+            "<li class=\"full\">",
+            "changes to 1",
+            "newest backup: ",
+            "on none of them a server",
+        ],
+    );
+    let place = format!("remora restore &#39;{}/web@2&#39; --to PATH", repository.display())
+        .replace("<b>", "&lt;b&gt;");
+    assert!(page.contains(&place), "{place} in {page}");
+    assert!(!page.contains("<b>") && !page.contains("state good"), "{page}");
+    // No server was named, and none is asked.
+    assert!(window.get("/").contains("0 servers"), "{}", window.get("/"));
+}
+
+#[test]
+fn queues_are_as_the_server_has_them_and_say_why_rows_failed() {
+    let server = crate::queue::start();
+    let mut session = connect(server.socket());
+    for statement in [
+        "CREATE TABLE shop.dead (v INT, failed INT NULL, why TEXT NULL) ENGINE=QUEUE FAILED=failed WHY=why",
+        "CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE TRIES=1 DEAD='dead'",
+        "INSERT INTO shop.jobs VALUES (1), (2), (3)",
+    ] {
+        session.execute(statement).unwrap();
+    }
+    let lease = "SELECT REGEXP_SUBSTR(queue_lease_json(30, 1, 'shop.jobs', 0), 'shop[^\"]*')";
+    let token = session.value(lease).unwrap().unwrap();
+    session.execute(&format!("SELECT queue_nack('{token}', 0, 'it <broke>')")).unwrap();
+    session.value(lease).unwrap();
+    let window = Window::of(&server, &[]);
+    let page = window.until(
+        "/queues",
+        &[
+            ">shop.dead</th>",
+            ">shop.jobs</th>",
+            "<h3>Why rows of shop.dead failed</h3>",
+            "<td>1</td><td class=\"text\">it &lt;broke&gt;</td>",
+            &format!("remora queue peek shop.jobs --url {}", crate::queue::url(&server)),
+        ],
+    );
+    let row = page.split(">shop.jobs</th>").nth(1).unwrap().split("</tr>").next().unwrap();
+    let cells: Vec<&str> = row.split("<td>").skip(1).map(|cell| cell.split('<').next().unwrap()).collect();
+    // One waits, one is leased, one is a dead letter.
+    assert_eq!(cells[..6], ["1", "1", "1", "0", "0", "1"], "{page}");
+    // Nothing was taken.
+    let left = session.value("SELECT COUNT(*) FROM shop.dead").unwrap();
+    assert_eq!(left.as_deref(), Some("1"));
+}
+
+#[test]
+fn what_cannot_be_served_safely_is_refused() {
+    let folder = std::env::temp_dir();
+    for (arguments, said) in [
+        (&["--listen", "0.0.0.0:8306"][..], "reverse proxy with TLS"),
+        (&["--public-url", "http://db.example.com"], "write https://NAME"),
+        (&["--audit-log", "x"], "--allow"),
+        (&["--allow", "sql"], "kill-query"),
+        (&["--interval", "0"], "1..=60"),
+    ] {
+        let ended = Ended::of(&remora(&folder).arg("web").args(arguments).output().unwrap()).exits(2);
+        assert!(ended.err.contains(said), "{arguments:?}: {}", ended.err);
+    }
+}
