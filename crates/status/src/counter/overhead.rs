@@ -168,8 +168,8 @@ impl MeasuredSession {
 
     /// Runs a query and records its effect.
     pub(crate) fn ask(&mut self, statement: &str, cost: Cost) -> Result<Answer, Error> {
-        let seen = self.seen.take();
         if cost == Cost::Same && self.effects.contains_key(statement) {
+            self.seen = None;
             let answer = stream(&mut self.session, statement)?;
             let effect = &self.effects[statement];
             add(&mut self.own, effect, answer.bytes.len());
@@ -178,26 +178,46 @@ impl MeasuredSession {
             }
             return Ok(answer);
         }
-        let before = match seen {
-            Some(seen) => seen,
-            None => self.look()?,
-        };
-        let asked = stream(&mut self.session, statement);
-        let after = self.look()?;
-        let mut effect = less(&after, &before);
-        for (name, count) in &self.look.counts {
-            let entry = effect.entry(name.clone()).or_default();
-            *entry = floor(*entry - *count);
-        }
+        let (asked, counts) = self.counted(|session| stream(session, statement))?;
         if let Some(answer) = asked.as_ref().ok().filter(|_| statement.starts_with(self.place.all)) {
             self.add_unseen(answer);
         }
         let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
-        self.seen = Some(after);
-        let effect = Effect { counts: effect, answer };
+        let effect = Effect { counts, answer };
         add(&mut self.own, &effect, answer);
         self.effects.insert(statement.into(), effect);
         asked
+    }
+
+    /// Lets somebody else ask over the session, and records the effect.
+    pub(crate) fn measure<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (asked, counts) = self.counted(ask)?;
+        let effect = Effect { counts, answer: 0 };
+        add(&mut self.own, &effect, 0);
+        asked
+    }
+
+    /// Asks, and returns the answer with what it added to the counters of our session.
+    fn counted<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<(Result<T, Error>, Counts), Error> {
+        let before = match self.seen.take() {
+            Some(seen) => seen,
+            None => self.look()?,
+        };
+        let asked = ask(&mut self.session);
+        let after = self.look()?;
+        let mut counts = less(&after, &before);
+        for (name, count) in &self.look.counts {
+            let entry = counts.entry(name.clone()).or_default();
+            *entry = floor(*entry - *count);
+        }
+        self.seen = Some(after);
+        Ok((asked, counts))
     }
 
     /// The counters of our session. Reading them has an effect too.
