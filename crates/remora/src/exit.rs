@@ -116,6 +116,7 @@ impl Exit {
             "doctor" => (&[Partial, Damaged, Server], true),
             "extract" | "mirror" | "prune" | "restore" | "verify" => (&[Partial, Damaged, Busy], true),
             "import" | "stat" => (&[Partial, Server, Busy], true),
+            "top" => (&[Busy], true),
             "kill" => (&[Partial, Server], true),
             "list" | "log" => (&[Partial, Damaged], false),
             "lock" => (&[Server, Busy, Command(0)], false),

@@ -109,7 +109,8 @@ fn sum(picture: &Picture) -> String {
     }
 }
 
-fn between<'p>(waits: &'p [Wait], waiter: &Party, holder: &Party) -> Option<&'p Wait> {
+/// What somebody waits for from somebody else.
+pub(crate) fn between<'p>(waits: &'p [Wait], waiter: &Party, holder: &Party) -> Option<&'p Wait> {
     waits.iter().find(|wait| wait.waiter == *waiter && wait.holder == *holder)
 }
 

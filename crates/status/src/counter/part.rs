@@ -90,14 +90,17 @@ pub struct Settings(pub BTreeMap<String, String>);
 
 impl Settings {
     /// The requested variables. A name that a server does not know is not an error.
-    pub(crate) const NAMES: [&'static str; 8] = [
+    pub(crate) const NAMES: [&'static str; 11] = [
         "innodb_buffer_pool_size",
         "innodb_log_file_size",
         "innodb_log_files_in_group",
+        "innodb_max_dirty_pages_pct",
+        "innodb_max_purge_lag",
         "innodb_redo_log_capacity",
         "max_connections",
         "performance_schema",
         "server_id",
+        "system_time_zone",
         "version",
     ];
 
