@@ -190,7 +190,8 @@ impl Participant {
             self.statement.push('\n');
             return;
         }
-        let thread = line.strip_prefix("MariaDB thread id ").or_else(|| line.strip_prefix("MySQL thread id "));
+        let thread =
+            line.strip_prefix("MariaDB thread id ").or_else(|| line.strip_prefix("MySQL thread id "));
         let Some(thread) = thread else { return };
         self.connection = thread.split(',').next().and_then(|id| id.parse().ok());
         let query = thread.split_once("query id ").map_or("", |(_, rest)| rest);

@@ -90,7 +90,9 @@ fn explainable(statement: &str) -> Result<&str, String> {
     let text = without_comments(statement).trim_end_matches(';').trim_end();
     // A text of several statements would run all but the first.
     if text.contains(';') {
-        return Err("its text has a semicolon: it may be several statements, which are not explained".to_owned());
+        return Err(
+            "its text has a semicolon: it may be several statements, which are not explained".to_owned()
+        );
     }
     let first = text.split(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default().to_uppercase();
     let first = if text.starts_with('(') { "(" } else { &first };
@@ -128,12 +130,21 @@ mod tests {
     #[test]
     fn only_one_statement_with_a_plan_is_explained() {
         assert_eq!(explainable(" select 1 ; "), Ok("select 1"));
-        for good in ["SELECT(1)", "(SELECT 1) UNION (SELECT 2)", "with x as (select 1) select * from x", "UPDATE\nt"] {
+        for good in
+            ["SELECT(1)", "(SELECT 1) UNION (SELECT 2)", "with x as (select 1) select * from x", "UPDATE\nt"]
+        {
             assert_eq!(explainable(good), Ok(good));
         }
         assert_eq!(explainable("/* a */ /* b */SELECT 1"), Ok("SELECT 1"));
         assert!(explainable("SELECT 1; DROP TABLE t").unwrap_err().contains("semicolon"));
-        for bad in ["ALTER TABLE t ADD a INT", "CALL p()", "/*! SELECT 1 */", "/* SELECT 1", "DO SLEEP(1)", "XA COMMIT 'x'"] {
+        for bad in [
+            "ALTER TABLE t ADD a INT",
+            "CALL p()",
+            "/*! SELECT 1 */",
+            "/* SELECT 1",
+            "DO SLEEP(1)",
+            "XA COMMIT 'x'",
+        ] {
             assert!(explainable(bad).unwrap_err().ends_with("has no plan"), "{bad}");
         }
     }

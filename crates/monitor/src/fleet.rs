@@ -173,7 +173,8 @@ impl Fleet {
     fn start(samplers: Vec<(String, Sampler)>, is_attending: bool) -> Fleet {
         let (sender, events) = unbounded();
         let replies = unbounded();
-        let mut fleet = Fleet { names: Vec::new(), askers: Vec::new(), events, replies, waiting: RefCell::default() };
+        let mut fleet =
+            Fleet { names: Vec::new(), askers: Vec::new(), events, replies, waiting: RefCell::default() };
         for (server, (name, sampler)) in samplers.into_iter().enumerate() {
             let (ask, asked) = unbounded();
             let to = Outlet { server, events: sender.clone(), replies: fleet.replies.0.clone() };

@@ -100,12 +100,7 @@ impl Attendant {
         }
     }
 
-    fn ask(
-        &mut self,
-        session: &mut Session,
-        wants_picture: bool,
-        wants_deadlock: bool,
-    ) -> Result<(), Error> {
+    fn ask(&mut self, session: &mut Session, wants_picture: bool, wants_deadlock: bool) -> Result<(), Error> {
         if wants_picture {
             self.found.picture = Some(Arc::new(Picture::read(session)?));
         }
@@ -163,9 +158,7 @@ fn answer(session: &mut Session, request: Request) -> Result<(Reply, Option<(Tar
             let is_told = outcome == Outcome::Told;
             (Reply::Ended(id, how, outcome), is_told.then_some((*target, how)))
         }
-        Request::Connection(id) => {
-            (Reply::Connection(locks::connection(session, id)?.map(Box::new)), None)
-        }
+        Request::Connection(id) => (Reply::Connection(locks::connection(session, id)?.map(Box::new)), None),
     })
 }
 

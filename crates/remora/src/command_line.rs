@@ -138,7 +138,7 @@ const LOOKED_FOR: [(&[&str], &str); 15] = [
         "statements that take long: remora stat --digests 10; more: remora help slow-server",
     ),
     (
-        &["monitor", "top", "watch", "status", "processlist", "ps", "live", "innotop"],
+        &["monitor", "watch", "status", "processlist", "ps", "live", "innotop"],
         "what a server does: remora stat, and as a screen remora stat --live",
     ),
     (

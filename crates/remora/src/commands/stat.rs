@@ -221,12 +221,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let views = views(&arguments.view)?;
     let names = if arguments.shows_views_only() { view::names(&views) } else { Vec::new() };
     let mut output = output(arguments, views, report)?;
-    if arguments.live && (report.is_json() || !std::io::stdout().is_terminal()) {
-        return Err(usage("--live needs a terminal; leave it out to print lines"));
-    }
-    let is_live = arguments.live && !terminal::is_dumb();
+    let is_terminal = std::io::stdout().is_terminal() && !report.is_json();
+    let is_live = arguments.live && is_terminal && !terminal::is_dumb();
     if arguments.live && !is_live {
-        report.note("TERM says that this terminal can't be drawn on: lines follow instead of a screen");
+        let why = if is_terminal {
+            "TERM says that this terminal can't be drawn on"
+        } else {
+            "this is no terminal"
+        };
+        report.note(&format!("{why}: lines follow instead of a screen"));
     }
     let stop = stop_flag(report)?;
     if let Some(file) = arguments.replay.as_ref().filter(|_| is_live) {
@@ -251,7 +254,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if is_live {
         let fleet = Fleet::attending(watches);
         let interval = words.interval.unwrap_or(INTERVAL);
-        let shown = live::Shown { fleet: &fleet, targets: &targets, interval };
+        let shown = live::Shown { fleet: &fleet, targets: &targets, interval, count: words.count };
         let ended = live::run(&shown, &stop, recorder.as_mut());
         recorder.map_or(Ok(()), Recorder::finish)?;
         return ended;

@@ -24,7 +24,9 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         tell(product);
         let server = start(product, &["--server-id=7"]);
         let mut watch = connect(server.socket());
-        watch.execute("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB").unwrap();
+        watch
+            .execute("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB")
+            .unwrap();
         watch.execute("INSERT INTO d.t VALUES (1, 1), (2, 2)").unwrap();
         let mut screen = top(server.socket(), (80, 24));
         screen.shows(&["what runs now: 0", "stmt/s 0", "sel/s 0", "? keys"]);
@@ -37,7 +39,9 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         let mut waiter = session(server.socket());
         let (held, waits) = (holder.connection_id(), waiter.connection_id());
         let waiting = std::thread::spawn(move || {
-            waiter.execute("UPDATE /* the whole statement */ d.t SET a = 8 WHERE id = 1").map(|done| done.affected)
+            waiter
+                .execute("UPDATE /* the whole statement */ d.t SET a = 8 WHERE id = 1")
+                .map(|done| done.affected)
         });
         let alarm = format!("1 waits for a lock, most behind {held}, which has been idle for");
         screen.shows(&[
@@ -89,7 +93,12 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         drop(second);
         assert_ne!(other.join().unwrap(), is_second);
         screen.press("5");
-        screen.shows(&["the last deadlock", "UPDATE d.t SET a = 5 WHERE id = 2", "ROLLED BACK", "held   d.t, index PRIMARY"]);
+        screen.shows(&[
+            "the last deadlock",
+            "UPDATE d.t SET a = 5 WHERE id = 2",
+            "ROLLED BACK",
+            "held   d.t, index PRIMARY",
+        ]);
         screen.press("q");
         assert_eq!(screen.end(), Some(0));
     });

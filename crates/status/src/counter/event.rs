@@ -94,7 +94,12 @@ mod tests {
         let trouble =
             |io: &str, sql: &str, error: &str| sample(io, sql, None, error).replicas.unwrap()[0].trouble();
         for (io, sql, error, said) in [
-            ("No", "No", "", "neither of its threads runs; the server tells no error: it was stopped, or its thread was killed"),
+            (
+                "No",
+                "No",
+                "",
+                "neither of its threads runs; the server tells no error: it was stopped, or its thread was killed",
+            ),
             ("No", "Yes", "x", "the thread that reads does not run; error: x"),
             ("Connecting", "Yes", "gone", "does not reach its source; error: gone"),
             ("Connecting", "No", "gone", "and the one that applies does not run; error: gone"),

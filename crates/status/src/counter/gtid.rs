@@ -82,8 +82,8 @@ mod tests {
         assert_eq!(mysql("a:1-10", "a:1-7"), Some(3));
         assert_eq!(mysql("a:1-10:12", "a:1-3:5-6:9"), Some(5));
         assert_eq!(mysql("a:5-10", "a:1-100\nbcd:1-2"), Some(0));
-        assert_eq!(mysql("a:1-2:tag:1-3", "a:1-2"), Some(3));
-        assert_eq!(mysql("a:1-2:tag:1-3", "a:1-2:tag:2"), Some(2));
+        assert_eq!(mysql("a:1-2:red:1-3", "a:1-2"), Some(3));
+        assert_eq!(mysql("a:1-2:red:1-3", "a:1-2:red:2"), Some(2));
         assert_eq!(mysql("a:1", ""), Some(1));
         assert_eq!(missing("0-1-100,1-2-5", "0-9-97, 1-2-5"), Some(3));
         assert_eq!(missing("0-1-100", "0-1-101,7-7-7"), Some(0));

@@ -7,10 +7,10 @@ mod item;
 mod overview;
 mod popup;
 mod screen;
-mod server;
 mod state;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use ratatui::DefaultTerminal;
 use server::Target;
 
 use self::screen::{Page, Screen, Step};
-use self::server::FRAMES_MAX;
+use self::watched::FRAMES_MAX;
 use crate::exit::{Exit, stopped};
 use crate::terminal::{self, Keyboard};
 
@@ -37,6 +37,8 @@ pub(crate) struct Shown<'a> {
     /// How to reach each of them, for sessions of their own.
     pub(crate) targets: &'a [Target],
     pub(crate) interval: Duration,
+    /// After how many intervals to end; `None` for never.
+    pub(crate) count: Option<u64>,
 }
 
 /// Shows servers until a key, a signal or the end of the terminal ends it.
@@ -54,9 +56,14 @@ fn follow(
     let mut screen = Screen::new(fleet.names().to_vec(), shown.interval);
     let mut times = Times::new(shown.interval);
     let mut next = Instant::now();
+    let mut left = shown.count.map(|count| count.saturating_add(1));
     fleet.set_digests(false);
     while !stop.load(Ordering::Relaxed) {
         if Instant::now() >= next {
+            if left == Some(0) {
+                return Ok(Exit::Done);
+            }
+            left = left.map(|left| left - 1);
             fleet.ask();
             next = times.advance();
         }

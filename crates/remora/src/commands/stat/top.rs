@@ -23,9 +23,9 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Seconds between two looks [default: 1], and servers as mysql://user@host:port, unix:///path or
-    /// sandbox:NAME [default: as the options and option files say]
-    #[arg(value_name = "INTERVAL | SERVER")]
+    /// Seconds between two looks [default: 1], how many intervals to show [default: until ended], and servers
+    /// as mysql://user@host:port, unix:///path or sandbox:NAME [default: as the options and option files say]
+    #[arg(value_name = "INTERVAL [COUNT] | SERVER")]
     words: Vec<String>,
 
     /// Also keep every sample in this file; an existing recording is continued

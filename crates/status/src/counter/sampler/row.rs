@@ -198,7 +198,8 @@ mod tests {
         assert_eq!(queue(&some(&["app.jobs", "1", "2", "3", "4"])), Some(expected));
         assert_eq!((queue(&some(&["app.jobs", "1", "2", "3"])), queue(&[None])), (None, None));
 
-        let mut cells: Vec<Option<&str>> = some(&["7", "app", "db1:4711", "shop", "Query", "-3", "Sending data", "SELECT 1"]);
+        let mut cells: Vec<Option<&str>> =
+            some(&["7", "app", "db1:4711", "shop", "Query", "-3", "Sending data", "SELECT 1"]);
         let expected = Process {
             id: 7,
             account: "app@db1".into(),

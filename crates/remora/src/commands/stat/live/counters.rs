@@ -11,13 +11,13 @@ use super::super::statements;
 use super::item::{Item, List, one_line, styled};
 use super::overview::points;
 use super::screen::Screen;
-use super::server::Variable;
+use super::watched::Variable;
 
 /// Points in the small graph after a counter.
 const GRAPH: usize = 24;
 
 /// The status variables, those that changed or all.
-pub(super) fn list(screen: &Screen) -> List {
+pub(super) fn list(screen: &Screen, width: usize) -> List {
     let server = screen.server();
     let is_shown = |line: &&Variable| screen.is_all || line.per_s.is_some_and(|rate| rate != 0.0);
     let mut variables: Vec<&Variable> = server.variables.iter().filter(is_shown).collect();
@@ -29,12 +29,14 @@ pub(super) fn list(screen: &Screen) -> List {
     }
     let order = if screen.is_by_name { "by name" } else { "by rate" };
     let which = if screen.is_all { "all" } else { "those that changed" };
+    // Names have up to 50 characters; a narrow screen leaves them 30.
+    let name = width.saturating_sub(GRAPH + 26).clamp(20, 50);
     let item = |line: &Variable| {
         let rate = match line.kind {
             Kind::Counter => line.per_s.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", short(rate))),
             kind => kind.name().to_owned(),
         };
-        let left = format!("{:<40} {rate:>10} ", one_line(&line.name, 40));
+        let left = format!("{:<name$} {rate:>10} ", one_line(&line.name, name));
         Item::plain(vec![styled(vec![
             (left, Style::new()),
             (graph(server.history.get(&line.name)), Style::new().fg(Color::Cyan)),
@@ -44,7 +46,7 @@ pub(super) fn list(screen: &Screen) -> List {
     List {
         title: format!("status variables, {which}, {order}: {}", variables.len()),
         items: variables.iter().map(|line| item(line)).collect(),
-        head: Some(Line::from(format!("{:<40} {:>10} {:<GRAPH$} value", "name", "now", "before"))),
+        head: Some(Line::from(format!("{:<name$} {:>10} {:<GRAPH$} value", "name", "now", "before"))),
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
         Page::Innodb => state::innodb(screen),
         Page::Deadlock => state::deadlock(screen),
         Page::Statements => counters::statements(screen),
-        Page::Counters => counters::list(screen),
+        Page::Counters => counters::list(screen, width),
     };
     let contents = match screen.frame() {
         Some(_) => contents,
@@ -57,7 +57,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     };
     item::draw(frame, list, screen, contents);
     draw_foot(frame, foot, screen);
-    if let Some(popup) = &screen.popup {
+    if let Some(popup) = &mut screen.popup {
         draw_popup(frame, area, popup);
     }
 }
@@ -141,12 +141,23 @@ fn draw_tabs(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     frame.render_widget(Line::from(Page::ALL.iter().enumerate().flat_map(tab).collect::<Vec<_>>()), area);
 }
 
-fn draw_popup(frame: &mut Frame<'_>, area: Rect, popup: &Popup) {
-    let lines = popup.lines();
+/// A text line by line, each as wide as the box: statements may have no spaces.
+fn folded(lines: &[String], width: usize) -> Vec<String> {
+    let letters = lines.iter().map(|line| line.chars().collect::<Vec<char>>());
+    letters
+        .flat_map(|line| match line.is_empty() {
+            true => vec![String::new()],
+            false => line.chunks(width.max(1)).map(|part| part.iter().collect()).collect(),
+        })
+        .collect()
+}
+
+fn draw_popup(frame: &mut Frame<'_>, area: Rect, popup: &mut Popup) {
     let width = area.width.saturating_sub(2).min(POPUP_WIDTH);
-    let of_line = |line: &String| line.chars().count().div_ceil(usize::from(width.saturating_sub(2).max(1))).max(1);
-    let height = lines.iter().map(of_line).sum::<usize>() + 2;
-    let height = u16::try_from(height).unwrap_or(u16::MAX).min(area.height.saturating_sub(2));
+    let lines = folded(&popup.lines(), usize::from(width.saturating_sub(2)));
+    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX).min(area.height.saturating_sub(2));
+    let room = usize::from(height.saturating_sub(2));
+    let from = popup.scroll(lines.len().saturating_sub(room));
     let [middle] = Layout::vertical([Constraint::Length(height)]).flex(Flex::Center).areas(area);
     let [middle] = Layout::horizontal([Constraint::Length(width)]).flex(Flex::Center).areas(middle);
     frame.render_widget(Clear, middle);
@@ -154,9 +165,11 @@ fn draw_popup(frame: &mut Frame<'_>, area: Rect, popup: &Popup) {
         "" => String::new(),
         title => format!(" {title} "),
     };
-    let block = Block::bordered().title(title);
-    let lines: Vec<Line<'_>> = lines.into_iter().skip(popup.from()).map(Line::from).collect();
-    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), middle);
+    let left = lines.len().saturating_sub(from + room);
+    let more = if left > 0 { format!(" +{left} more lines: down ") } else { String::new() };
+    let block = Block::bordered().title(title).title_bottom(more);
+    let lines: Vec<Line<'_>> = lines.into_iter().skip(from).map(Line::from).collect();
+    frame.render_widget(Paragraph::new(lines).block(block), middle);
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {

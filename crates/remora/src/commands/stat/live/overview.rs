@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use locks::is_lock_wait;
+use locks::{Party, Picture, is_lock_wait};
 use monitor::number::shaped;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,9 +12,9 @@ use ratatui::widgets::{Block, Borders, Paragraph, Sparkline};
 use status::counter::part::Process;
 use status::counter::view::{Column, Shape};
 
-use super::item::{DIM, Item, List, one_line, styled};
+use super::item::{DIM, Item, List, one_line};
 use super::screen::Screen;
-use super::server::HISTORY;
+use super::watched::HISTORY;
 
 /// The smallest width of a number's box.
 const BOX: u16 = 18;
@@ -29,7 +29,8 @@ const WIDE: usize = 110;
 
 /// The height of the numbers at the top of a screen.
 pub(super) fn height(area: Rect, columns: usize) -> u16 {
-    let rows = |width: u16| u16::try_from(columns.div_ceil(usize::from((area.width / width).max(1)))).unwrap_or(1);
+    let rows =
+        |width: u16| u16::try_from(columns.div_ceil(usize::from((area.width / width).max(1)))).unwrap_or(1);
     match has_boxes(area, columns) {
         true => rows(BOX) * BOX_HEIGHT,
         false => rows(u16::try_from(CELL).unwrap_or(BOX)).min(area.height / 3),
@@ -58,8 +59,10 @@ pub(super) fn draw_numbers(frame: &mut Frame<'_>, place: Rect, area: Rect, scree
         [Span::styled(column.head, DIM), Span::raw(" "), Span::raw(format!("{value:<room$} ")).bold()]
     };
     let cells: Vec<_> = columns.iter().enumerate().map(cell).collect();
-    let mut lines: Vec<Line<'_>> =
-        cells.chunks(across).map(|row| Line::from(row.iter().flatten().cloned().collect::<Vec<_>>())).collect();
+    let mut lines: Vec<Line<'_>> = cells
+        .chunks(across)
+        .map(|row| Line::from(row.iter().flatten().cloned().collect::<Vec<_>>()))
+        .collect();
     let room = usize::from(place.height);
     if lines.len() > room {
         let left = columns.len().saturating_sub(across * room.saturating_sub(1));
@@ -132,40 +135,51 @@ pub(super) fn running(screen: &Screen, width: usize) -> List {
         };
         return List { title: title.to_owned(), ..List::default() };
     };
-    let mut sorted: Vec<&Process> = processes.iter().collect();
+    // The server's own threads run all the time.
+    let mut sorted: Vec<&Process> = processes.iter().filter(|process| process.command != "Daemon").collect();
     if screen.is_by_name {
         sorted.sort_by(|a, b| a.account.cmp(&b.account));
     }
+    let picture = screen.frame().and_then(|frame| frame.incident.picture.as_deref());
+    let waiting = picture.map(Picture::waiting).unwrap_or_default();
+    let is_waiting =
+        |process: &Process| is_lock_wait(&process.state) || waiting.contains(&Party::Connection(process.id));
     let is_wide = width >= WIDE;
     let order = if screen.is_by_name { "by account" } else { "longest first" };
-    let head = match is_wide {
-        true => format!("{:>8} {:>8}  {:<20} {:<12} {:<24} statement", "id", "time", "account", "database", "state"),
-        false => format!("{:>8} {:>8}  {:<12} statement", "id", "time", "account"),
+    let head = cells(["id", "time", "account", "database", "state"], is_wide) + "statement";
+    let item = |process: &&Process| {
+        let style = if is_waiting(process) { Style::new().fg(Color::Red) } else { Style::new() };
+        Item { id: Some(process.id), lines: vec![Line::styled(line(process, width, is_wide), style)] }
     };
     List {
         title: format!("what runs now: {}, {order}", sorted.len()),
-        items: sorted.into_iter().map(|process| item(process, width, is_wide)).collect(),
+        items: sorted.iter().map(item).collect(),
         head: Some(Line::from(head)),
     }
 }
 
-fn item(process: &Process, width: usize, is_wide: bool) -> Item {
-    let waits = is_lock_wait(&process.state);
-    let style = if waits { Style::new().fg(Color::Red) } else { Style::new() };
-    let time = crate::report::clock(crate::report::as_f64(process.seconds));
-    let state = if process.state.is_empty() { &process.command } else { &process.state };
-    let left = match is_wide {
+/// The columns before the statement. Database and state need a wide screen.
+fn cells([id, time, account, database, state]: [&str; 5], is_wide: bool) -> String {
+    let left = format!("{id:>8} {time:>8}  ");
+    match is_wide {
         true => format!(
-            "{:>8} {time:>8}  {:<20} {:<12} {:<24} ",
-            process.id,
-            one_line(&process.account, 20),
-            one_line(&process.schema, 12),
-            one_line(state, 24)
+            "{left}{:<16} {:<10} {:<20} ",
+            one_line(account, 16),
+            one_line(database, 10),
+            one_line(state, 20)
         ),
-        false => format!("{:>8} {time:>8}  {:<12} ", process.id, one_line(&process.account, 12)),
-    };
+        false => format!("{left}{:<12} ", one_line(account, 12)),
+    }
+}
+
+fn line(process: &Process, width: usize, is_wide: bool) -> String {
+    let (id, time) = (process.id.to_string(), crate::report::clock(crate::report::as_f64(process.seconds)));
+    let state = if process.state.is_empty() { &process.command } else { &process.state };
+    let left = cells([&id, &time, &process.account, &process.schema, state], is_wide);
     let room = width.saturating_sub(left.chars().count());
     // Who runs no statement, such as a thread of replication, shows what it does instead.
-    let text = if process.statement.is_empty() { format!("({state})") } else { process.statement.clone() };
-    Item { id: Some(process.id), lines: vec![styled(vec![(left, style), (one_line(&text, room), style)])] }
+    match process.statement.as_str() {
+        "" => left + &one_line(&format!("({state})"), room),
+        statement => left + &one_line(statement, room),
+    }
 }

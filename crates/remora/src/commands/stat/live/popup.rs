@@ -100,9 +100,11 @@ impl Popup {
         }
     }
 
-    /// The first line that is shown.
-    pub(super) fn from(&self) -> usize {
-        if let Popup::Text(text) = self { text.from } else { 0 }
+    /// The first line that is shown, at most `most`.
+    pub(super) fn scroll(&mut self, most: usize) -> usize {
+        let Popup::Text(text) = self else { return 0 };
+        text.from = text.from.min(most);
+        text.from
     }
 }
 
@@ -162,7 +164,8 @@ mod tests {
     #[test]
     fn a_plan_leaves_out_what_is_empty_and_shows_no_escapes() {
         let cell = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let rows = vec![vec![cell("id", "1"), cell("table", "t\u{1b}[2J"), cell("key", ""), cell("rows", "9")]];
+        let rows =
+            vec![vec![cell("id", "1"), cell("table", "t\u{1b}[2J"), cell("key", ""), cell("rows", "9")]];
         let popup = Popup::plan(Ok(Plan { how: "SHOW EXPLAIN FOR 7".into(), rows }));
         assert_eq!(popup.lines(), ["id: 1", "    table: t\\u{1b}[2J", "    rows: 9"]);
         assert_eq!(Popup::plan(Err("no".into())).lines(), ["no"]);

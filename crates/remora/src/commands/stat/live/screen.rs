@@ -9,7 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use status::counter::view::{VIEWS, View};
 
 use super::popup::Popup;
-use super::server::{Frame, Server, Watched};
+use super::watched::{Frame, Server, Watched};
 
 /// What to do after a key.
 #[derive(Debug)]
@@ -264,7 +264,8 @@ impl Screen {
             KeyCode::Home => i64::MIN / 2,
             _ => return,
         };
-        let moved = |at: usize| usize::try_from(i64::try_from(at).unwrap_or(0).saturating_add(by)).unwrap_or(0);
+        let moved =
+            |at: usize| usize::try_from(i64::try_from(at).unwrap_or(0).saturating_add(by)).unwrap_or(0);
         if self.ids.is_empty() {
             self.from = moved(self.from);
             return;
@@ -324,11 +325,10 @@ impl Screen {
         match (popup, code) {
             (Popup::Confirm(target, how), KeyCode::Char('y')) => return Self::end(target, how),
             (Popup::Text(mut text), code) => {
-                let room = text.lines.len().saturating_sub(1);
                 text.from = match code {
-                    KeyCode::Down => (text.from + 1).min(room),
+                    KeyCode::Down => text.from + 1,
                     KeyCode::Up => text.from.saturating_sub(1),
-                    KeyCode::PageDown => (text.from + 10).min(room),
+                    KeyCode::PageDown => text.from + 10,
                     KeyCode::PageUp => text.from.saturating_sub(10),
                     _ => return Step::Go,
                 };

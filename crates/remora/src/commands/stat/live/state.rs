@@ -12,7 +12,7 @@ use status::counter::sample::Sample;
 
 use super::item::{DIM, Item, List, one_line, styled};
 use super::screen::Screen;
-use super::server::Server;
+use super::watched::Server;
 use crate::report::as_f64;
 
 const RED: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
@@ -40,14 +40,16 @@ fn channel(replica: &Replica, now_ms: i64) -> Vec<Line<'static>> {
         None if replica.io != "Yes" => ("  connecting", Style::new().fg(Color::Yellow)),
         None => ("  runs", Style::new()),
     };
-    let mut lines = vec![styled(vec![(head, Style::new().add_modifier(Modifier::BOLD)), (state.to_owned(), style)])];
+    let mut lines =
+        vec![styled(vec![(head, Style::new().add_modifier(Modifier::BOLD)), (state.to_owned(), style)])];
     let mut add = |name: &str, text: String| {
         lines.push(styled(vec![(format!("  {name:<10} "), DIM), (one_line(&text, 300), Style::new())]));
     };
     add("reads", format!("{}  {}", replica.io, replica.io_state));
     add("applies", format!("{}  {}", replica.sql, replica.sql_state));
     // No number is not zero.
-    let behind = replica.delay_s.map_or("unknown".to_owned(), |s| format!("{} behind its source", clock(as_f64(s))));
+    let behind =
+        replica.delay_s.map_or("unknown".to_owned(), |s| format!("{} behind its source", clock(as_f64(s))));
     add("delay", behind + &wanted(replica));
     if let Some(unapplied) = replica.unapplied {
         let what = progress::count(unapplied, "transaction");
@@ -99,47 +101,61 @@ fn pressure(server: &Server, sample: &Sample) -> Vec<Line<'static>> {
     };
     let is_mariadb = sample.number("Innodb_checkpoint_max_age").is_some();
     let (flush, stall) = if is_mariadb { LINES_MARIADB } else { LINES_MYSQL };
-    let checkpoint = server.number("redo", "checkpoint_age").zip(server.number("redo", "capacity"));
-    add("checkpoint age", match checkpoint.filter(|(_, room)| *room > 0.0) {
-        None => ("not shown by this server".to_owned(), DIM),
+    let checkpoint = server.number("redo", "checkpoint_age_now").zip(server.number("redo", "capacity"));
+    match checkpoint.filter(|(_, room)| *room > 0.0) {
+        None => add("checkpoint age", ("not shown by this server".to_owned(), DIM)),
         Some((age, room)) => {
-            let text = format!(
-                "{} of {}, {:.0}%; flushing becomes urgent at {}, writers wait from {}",
-                bytes(age), bytes(room), age / room * 100.0, bytes(room * flush), bytes(room * stall)
-            );
-            (text, level(age / room, flush, stall))
+            let text = format!("{} of {}, {:.0}%", bytes(age), bytes(room), age / room * 100.0);
+            add("checkpoint age", (text, level(age / room, flush, stall)));
+            let (flush, stall) = (bytes(room * flush), bytes(room * stall));
+            add("", (format!("flushing becomes urgent at {flush}, writers wait from {stall}"), DIM));
         }
-    });
+    }
     let share = server.number("overview", "pool_dirty");
     let most = setting("innodb_max_dirty_pages_pct").unwrap_or(90.0);
-    add("dirty pages", match share {
-        None => ("not shown by this server".to_owned(), DIM),
-        Some(share) => {
-            let text = format!("{:.1}% of the buffer pool; flushing becomes urgent at {most:.0}%", share * 100.0);
-            (text, level(share * 100.0, most, f64::INFINITY))
-        }
-    });
+    add(
+        "dirty pages",
+        match share {
+            None => ("not shown by this server".to_owned(), DIM),
+            Some(share) => {
+                let text = format!(
+                    "{:.1}% of the buffer pool; flushing becomes urgent at {most:.0}%",
+                    share * 100.0
+                );
+                (text, level(share * 100.0, most, f64::INFINITY))
+            }
+        },
+    );
     let history = server.number("overview", "purge_lag");
     let lag = setting("innodb_max_purge_lag").filter(|lag| *lag > 0.0);
-    add("history", match (history, lag) {
-        (None, _) => ("not shown by this server, or to this account".to_owned(), DIM),
-        (Some(history), Some(lag)) => {
-            (format!("{history:.0} transactions to purge; writers are delayed from {lag:.0}"), level(history, lag, lag))
-        }
-        (Some(history), None) => (format!("{history:.0} transactions to purge; no writer is delayed by it"), Style::new()),
-    });
+    add(
+        "history",
+        match (history, lag) {
+            (None, _) => ("not shown by this server, or to this account".to_owned(), DIM),
+            (Some(history), Some(lag)) => (
+                format!("{history:.0} transactions to purge; writers are delayed from {lag:.0}"),
+                level(history, lag, lag),
+            ),
+            (Some(history), None) => {
+                (format!("{history:.0} transactions to purge; no writer is delayed by it"), Style::new())
+            }
+        },
+    );
     for (name, view, key, what) in [
         ("log waits", "redo", "waits", "waits for room in the log buffer per second"),
         ("free pages", "buffer-pool", "wait_free", "waits for a free page per second"),
         ("row locks", "lock", "row_waiting", "wait for a row now"),
     ] {
-        add(name, match server.number(view, key) {
-            None => ("-".to_owned(), DIM),
-            Some(number) => {
-                let style = if number > 0.0 { RED } else { Style::new() };
-                (format!("{} {what}", monitor::number::short(number)), style)
-            }
-        });
+        add(
+            name,
+            match server.number(view, key) {
+                None => ("-".to_owned(), DIM),
+                Some(number) => {
+                    let style = if number > 0.0 { RED } else { Style::new() };
+                    (format!("{} {what}", monitor::number::short(number)), style)
+                }
+            },
+        );
     }
     lines
 }
@@ -161,7 +177,8 @@ fn level(number: f64, urgent: f64, stall: f64) -> Style {
 /// The last deadlock.
 pub(super) fn deadlock(screen: &Screen) -> List {
     let frame = screen.frame();
-    let Some((frame, found)) = frame.and_then(|frame| Some((frame, frame.incident.deadlock.as_deref()?))) else {
+    let Some((frame, found)) = frame.and_then(|frame| Some((frame, frame.incident.deadlock.as_deref()?)))
+    else {
         let title = match screen.is_recorded {
             true => "deadlocks are not in a recording",
             false => "no deadlock since the server was started, or this account may not see it (PROCESS)",
@@ -195,7 +212,9 @@ fn age_s(time: &str, zone: Option<&String>, now_ms: i64) -> Option<f64> {
 fn raw(found: &Deadlock) -> Vec<Item> {
     let line = |text: &str| Item::plain(vec![Line::from(one_line(text, 1000))]);
     let why = "it can't be taken apart with certainty; this is the server's text:";
-    std::iter::once(Item::plain(vec![Line::from(why).style(DIM)])).chain(found.text.lines().map(line)).collect()
+    std::iter::once(Item::plain(vec![Line::from(why).style(DIM)]))
+        .chain(found.text.lines().map(line))
+        .collect()
 }
 
 fn party_lines(party: &Participant) -> Vec<Line<'static>> {
@@ -209,7 +228,8 @@ fn party_lines(party: &Participant) -> Vec<Line<'static>> {
     lines.push(Line::from(format!("      {}{cut}", one_line(&party.statement, 1000))));
     for (word, locks) in [("held", &party.holds), ("wanted", &party.wants)] {
         for lock in locks {
-            let text = format!("      {word:<6} {} ({})", one_line(&lock.object, 200), one_line(&lock.mode, 60));
+            let text =
+                format!("      {word:<6} {} ({})", one_line(&lock.object, 200), one_line(&lock.mode, 60));
             lines.push(Line::from(text).style(DIM));
         }
     }

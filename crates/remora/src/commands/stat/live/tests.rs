@@ -17,8 +17,9 @@ use status::counter::part::{Process, Replica, Settings};
 use status::counter::sample::{Names, Sample, Value};
 
 use super::draw::draw;
+use super::popup::Popup;
 use super::screen::{Screen, Step};
-use super::server::FRAMES_MAX;
+use super::watched::FRAMES_MAX;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
@@ -111,7 +112,13 @@ fn picture() -> Picture {
     picture.transactions.insert(transaction.party(), transaction);
     for id in 100..130 {
         let statement = "UPDATE orders SET state = 'sent', changed = NOW() WHERE id = 1".to_owned();
-        let connection = Connection { id, user: "shop".into(), command: "Query".into(), statement, ..Connection::default() };
+        let connection = Connection {
+            id,
+            user: "shop".into(),
+            command: "Query".into(),
+            statement,
+            ..Connection::default()
+        };
         picture.connections.insert(id, connection);
         let lock = Lock { kind: LockKind::Row, object: "shop.orders".into(), mode: "X".into() };
         let [waiter, holder] = [id, 7].map(Party::Connection);
@@ -123,7 +130,8 @@ fn picture() -> Picture {
 /// A server in trouble.
 fn incident() -> Screen {
     let mut screen = screen();
-    let statement = "UPDATE orders SET state = 'sent', changed = NOW() WHERE id = 1 /* by the shop's worker */";
+    let statement =
+        "UPDATE orders SET state = 'sent', changed = NOW() WHERE id = 1 /* by the shop's worker */";
     for second in 0..3 {
         let questions = (1000 * second).to_string();
         let mut sample = sample(second, &[("Questions", &questions), ("Uptime", "100")]);
@@ -145,7 +153,7 @@ fn an_incident_is_seen_at_every_size() {
         let columns = screen.views()[0].columns;
         columns.iter().for_each(|column| has(&all, &[column.head]));
         has(&all, &["30 wait for locks, most behind 7, which has been idle for 95 s (2 shows them)"]);
-        has(&all, &["1000", "what runs now: 30", "UPDATE orders SET state = 'sent', changed = NO", "? keys"]);
+        has(&all, &["1000", "what runs now: 30", "UPDATE orders SET state = 'sent', changed", "? keys"]);
         // What was left out is said.
         let shown = lines.iter().filter(|line| line.contains("UPDATE orders")).count();
         assert!(shown >= 8, "{all}");
@@ -159,7 +167,7 @@ fn an_incident_is_seen_at_every_size() {
 fn more_room_shows_more() {
     let mut screen = incident();
     let wide = text(&mut screen, SIZES[1]);
-    has(&wide, &["state", "database", "WHERE id = 1"]);
+    has(&wide, &["state", "database", "UPDATE orders SET state = 'sent', changed = NOW()"]);
     assert!(!text(&mut screen, SIZES[0]).contains("database"));
     has(&text(&mut screen, SIZES[2]), &["/* by the shop's worker */"]);
 }
@@ -184,13 +192,16 @@ fn the_blocked_page_shows_the_tree_and_kills_after_a_question() {
     let mut screen = incident();
     keys(&mut screen, "2");
     let shown = text(&mut screen, SIZES[0]);
-    has(&shown, &[
-        "7  app@web1, idle for 95 s, 30 wait for it",
-        "transaction of 130 s: 1 row locked, 2 rows changed",
-        "last statement: UPDATE orders SET state = 'paid' WHERE id = 1",
-        "waits for a row of shop.orders (X)",
-        "more",
-    ]);
+    has(
+        &shown,
+        &[
+            "7  app@web1, idle for 95 s, 30 wait for it",
+            "transaction of 130 s: 1 row locked, 2 rows changed",
+            "last statement: UPDATE orders SET state = 'paid' WHERE id = 1",
+            "waits for a row of shop.orders (X)",
+            "more",
+        ],
+    );
     // Without a choice nobody is asked.
     assert!(matches!(press(&mut screen, KeyCode::Char('K')), Step::Go));
     has(&text(&mut screen, SIZES[0]), &["choose a connection first"]);
@@ -207,7 +218,10 @@ fn the_blocked_page_shows_the_tree_and_kills_after_a_question() {
     };
     let offer = || Reply::Offer(Ok(Box::new(target.clone())), How::Connection);
     screen.reply(0, offer());
-    has(&text(&mut screen, SIZES[0]), &["end this connection?", "30 wait for it", "rolled back: 2 rows changed"]);
+    has(
+        &text(&mut screen, SIZES[0]),
+        &["end this connection?", "30 wait for it", "rolled back: 2 rows changed"],
+    );
     // Any other key leaves it alone, and so does a late answer.
     assert!(matches!(press(&mut screen, KeyCode::Enter), Step::Go));
     screen.reply(0, offer());
@@ -239,10 +253,20 @@ fn the_chosen_connection_stays_chosen() {
     assert_eq!(screen.chosen, Some(119));
     let step = press(&mut screen, KeyCode::Enter);
     assert!(matches!(step, Step::Ask(Request::Connection(119))), "{step:?}");
-    let connection = Connection { id: 119, statement: format!("SELECT '{}'", "x".repeat(900)), ..Connection::default() };
+    let connection =
+        Connection { id: 119, statement: format!("SELECT '{}'", "x".repeat(400)), ..Connection::default() };
     screen.reply(0, Reply::Connection(Some(Box::new(connection))));
     let shown = text(&mut screen, SIZES[0]);
-    assert_eq!(shown.matches('x').count(), 900, "{shown}");
+    assert_eq!(shown.matches('x').count(), 400, "{shown}");
+    // A longer one says how much is left, and goes no further than its end.
+    let connection = Connection { id: 119, statement: "y".repeat(3000), ..Connection::default() };
+    screen.popup = Some(Popup::connection(Some(&connection)));
+    has(&text(&mut screen, SIZES[0]), &["+20 more lines: down"]);
+    press(&mut screen, KeyCode::Down);
+    has(&text(&mut screen, SIZES[0]), &["+19 more lines: down"]);
+    (0..9).for_each(|_| drop(press(&mut screen, KeyCode::PageDown)));
+    let end = text(&mut screen, SIZES[0]);
+    assert!(!end.contains("more lines") && end.contains("yyyy"), "{end}");
 }
 
 #[test]
@@ -330,7 +354,8 @@ fn a_stopped_source_is_red_and_a_delay_on_purpose_is_not() {
         ..replica()
     };
     let killed = Replica { channel: "us".into(), sql: "No".into(), delay_s: None, ..replica() };
-    let late = Replica { channel: "late".into(), delay_s: Some(3600), wanted_delay_s: Some(3600), ..replica() };
+    let late =
+        Replica { channel: "late".into(), delay_s: Some(3600), wanted_delay_s: Some(3600), ..replica() };
     let connecting = Replica { channel: "new".into(), io: "Connecting".into(), delay_s: None, ..replica() };
     let applied = Replica { applied_ms: Some(1_795_391_955_000), ..replica() };
     let mut sample = sample(0, &[("Uptime", "1")]);
@@ -339,18 +364,21 @@ fn a_stopped_source_is_red_and_a_delay_on_purpose_is_not() {
     keys(&mut screen, "3");
     let (lines, buffer) = drawn(&mut screen, SIZES[2]);
     let all = lines.join("\n");
-    has(&all, &[
-        "channel eu  STOPPED",
-        "error 1062: Duplicate entry '1' for key 'PRIMARY'",
-        "12 transactions received and not applied, by GTID",
-        "unknown",
-        "channel us  STOPPED",
-        "the server tells no error: it was stopped, or its thread was killed",
-        "channel late  runs",
-        "1:00:00 behind its source; 1:00:00 of it on purpose",
-        "channel new  connecting",
-        "the source committed 0:45 ago",
-    ]);
+    has(
+        &all,
+        &[
+            "channel eu  STOPPED",
+            "error 1062: Duplicate entry '1' for key 'PRIMARY'",
+            "12 transactions received and not applied, by GTID",
+            "unknown",
+            "channel us  STOPPED",
+            "the server tells no error: it was stopped, or its thread was killed",
+            "channel late  runs",
+            "1:00:00 behind its source; 1:00:00 of it on purpose",
+            "channel new  connecting",
+            "the source committed 0:45 ago",
+        ],
+    );
     let is_red = |needle: &str| {
         let rows = lines.iter().enumerate().filter(|(_, line)| line.contains(needle));
         rows.map(|(y, line)| {
@@ -388,7 +416,14 @@ fn innodb_is_measured_against_its_lines() {
         (lines.join("\n"), ["checkpoint age", "dirty pages", "history"].map(colour))
     };
     let (text, colours) = shown("400000000", &[]);
-    has(&text, &["50%; flushing becomes urgent at 700 MB, writers wait from 800 MB", "no writer is delayed by it"]);
+    has(
+        &text,
+        &[
+            "400.0 MB of 800.0 MB, 50%",
+            "flushing becomes urgent at 700.0 MB, writers wait from 800.0 MB",
+            "no writer is delayed by it",
+        ],
+    );
     assert_eq!(colours, [Color::Reset, Color::Yellow, Color::Reset]);
     let limits = [("innodb_max_dirty_pages_pct", "99"), ("innodb_max_purge_lag", "5000")];
     assert_eq!(shown("710000000", &limits).1, [Color::Yellow, Color::Reset, Color::Red]);
@@ -409,13 +444,16 @@ fn the_last_deadlock_is_taken_apart_or_shown_as_it_is() {
         self::text(&mut screen, SIZES[1])
     };
     let real = include_str!("../../../../../locks/src/deadlock/mariadb-10.11.txt");
-    has(&shown(real), &[
-        "the last deadlock, at 2026-11-28 23:39:04, 1:00 ago",
-        "14  localhost root Updating, open for 1 s  ROLLED BACK",
-        "UPDATE d.t1 SET a = 3 WHERE id = 1",
-        "held   d.t1, index PRIMARY (X locks rec but not gap)",
-        "wanted d.t1, index PRIMARY (X locks rec but not gap)",
-    ]);
+    has(
+        &shown(real),
+        &[
+            "the last deadlock, at 2026-11-28 23:39:04, 1:00 ago",
+            "14  localhost root Updating, open for 1 s  ROLLED BACK",
+            "UPDATE d.t1 SET a = 3 WHERE id = 1",
+            "held   d.t1, index PRIMARY (X locks rec but not gap)",
+            "wanted d.t1, index PRIMARY (X locks rec but not gap)",
+        ],
+    );
     let doubtful = real.replace("WE ROLL BACK TRANSACTION (1)", "WE");
     has(&shown(&doubtful), &["it can't be taken apart with certainty", "*** (1) TRANSACTION:"]);
     has(&shown(""), &["no deadlock since the server was started"]);

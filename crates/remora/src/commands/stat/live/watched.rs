@@ -157,7 +157,9 @@ impl Watched {
         if let Some(mark) = mark.filter(|mark| *mark != Discontinuity::Begin(Begin::First)) {
             self.say(format!("{at} {}", meaning(mark)));
         }
-        self.notes.extend(events.into_iter().map(|event| format!("{at} {event}")));
+        // What lasts is shown as long as it lasts.
+        let events = events.into_iter().filter(|event| !self.live.trouble.contains(event));
+        self.notes.extend(events.map(|event| format!("{at} {event}")));
         self.notes.extend(event.notes);
         self.next_message(sample.at);
         self.keep(sample, event.incident);
