@@ -19,17 +19,19 @@ pub struct Plan {
     pub rows: Vec<Vec<(String, String)>>,
 }
 
-/// What prepares a session for explaining. The session is used for nothing else: the transaction keeps
-/// functions in the statement from changing anything, and the limits end what a server does not answer.
-const PREPARE: [&str; 4] = [
+/// What prepares a session for explaining: the limits end what a server does not answer. Each server knows
+/// only some of them.
+const PREPARE: [&str; 3] = [
     "SET SESSION lock_wait_timeout = 2, SESSION innodb_lock_wait_timeout = 2",
     "SET SESSION max_statement_time = 3",
     "SET SESSION max_execution_time = 3000",
-    "START TRANSACTION READ ONLY",
 ];
 
-/// Statements that have a plan.
-const EXPLAINABLE: [&str; 7] = ["SELECT", "WITH", "UPDATE", "DELETE", "INSERT", "REPLACE", "("];
+/// Statements that have a plan and change nothing.
+const READS: [&str; 3] = ["SELECT", "WITH", "("];
+
+/// Statements that have a plan and change rows: in a READ ONLY transaction they are refused.
+const CHANGES: [&str; 4] = ["UPDATE", "DELETE", "INSERT", "REPLACE"];
 
 /// Asks for the plan of what a connection runs, over a session that is used for nothing else.
 ///
@@ -47,8 +49,14 @@ fn plan(session: &mut Session, connection: &Connection) -> Result<Result<Plan, S
     if connection.is_idle() || connection.statement.trim().is_empty() {
         return Ok(Err("it runs no statement".to_owned()));
     }
+    if connection.waits_for_lock() {
+        // A plan needs the definition of the table, so whoever asks for it would wait, too.
+        return Ok(Err(format!(
+            "{} ({}): no plan can be made before that ends",
+            connection.id, connection.state
+        )));
+    }
     for statement in PREPARE {
-        // Each server knows only some of these.
         tolerated(session.execute(statement).map(drop))?;
     }
     let is_mariadb = session.about.flavour == Flavour::MariaDb;
@@ -70,6 +78,10 @@ fn plan(session: &mut Session, connection: &Connection) -> Result<Result<Plan, S
     if !connection.database.is_empty() {
         tolerated(session.execute(&format!("USE `{}`", connection.database.replace('`', "``"))).map(drop))?;
     }
+    // Servers evaluate parts of a statement to make its plan, and those may call functions. Nothing of it is
+    // committed; where a server allows it, nothing is changed in the first place.
+    let is_change = CHANGES.iter().any(|word| begins_with(text, word));
+    session.execute(if is_change { "START TRANSACTION" } else { "START TRANSACTION READ ONLY" })?;
     match session.named_rows(&format!("EXPLAIN {text}")) {
         Ok(rows) => Ok(Ok(Plan { how: "EXPLAIN of its text".to_owned(), rows })),
         Err(error) if error.code().is_some() => Ok(Err(error.to_string())),
@@ -77,12 +89,12 @@ fn plan(session: &mut Session, connection: &Connection) -> Result<Result<Plan, S
     }
 }
 
-/// Whether it waits for a lock.
+/// Whether it waits for a lock on a row.
 fn waits(session: &mut Session, connection: &Connection) -> Result<bool, Error> {
     let transactions = ask(session, transaction::ALL)?.rows();
     let mut transactions = transactions.iter().map(transaction::transaction);
     let is_waiting = |one: Transaction| one.connection == connection.id && one.waits_for_row();
-    Ok(connection.waits_for_lock() || transactions.any(is_waiting))
+    Ok(transactions.any(is_waiting))
 }
 
 /// The text of a statement that may stand behind EXPLAIN.
@@ -94,12 +106,18 @@ fn explainable(statement: &str) -> Result<&str, String> {
             "its text has a semicolon: it may be several statements, which are not explained".to_owned()
         );
     }
-    let first = text.split(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default().to_uppercase();
-    let first = if text.starts_with('(') { "(" } else { &first };
-    match EXPLAINABLE.contains(&first) {
+    match READS.iter().chain(&CHANGES).any(|word| begins_with(text, word)) {
         true => Ok(text),
-        false => Err(format!("{first} has no plan")),
+        false => Err(format!("{} has no plan", text.split_whitespace().next().unwrap_or_default())),
     }
+}
+
+/// Whether a statement begins with a word, in upper or lower case.
+fn begins_with(text: &str, word: &str) -> bool {
+    let rest =
+        text.get(..word.len()).filter(|front| front.eq_ignore_ascii_case(word)).map(|_| &text[word.len()..]);
+    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+    rest.is_some_and(|rest| word == "(" || !rest.starts_with(is_letter))
 }
 
 /// A statement without the comments in front of it. Those that a server runs are no comments.
@@ -138,6 +156,7 @@ mod tests {
         assert_eq!(explainable("/* a */ /* b */SELECT 1"), Ok("SELECT 1"));
         assert!(explainable("SELECT 1; DROP TABLE t").unwrap_err().contains("semicolon"));
         for bad in [
+            "SELECTED",
             "ALTER TABLE t ADD a INT",
             "CALL p()",
             "/*! SELECT 1 */",

@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use crate::support::until;
+use crate::support::{PATIENCE, until};
 
 /// The cells of a terminal, and where its cursor is.
 struct Cells {
@@ -107,9 +108,12 @@ impl Terminal {
     /// Waits until all of these are drawn.
     #[track_caller]
     pub(crate) fn shows(&self, expected: &[&str]) {
+        let begin = Instant::now();
         until(&format!("{expected:?} on the screen"), || {
             let text = self.text();
-            expected.iter().all(|expected| text.contains(expected))
+            let is_there = expected.iter().all(|expected| text.contains(expected));
+            assert!(is_there || begin.elapsed() < PATIENCE / 5, "{expected:?} in\n{text}");
+            is_there
         });
     }
 
