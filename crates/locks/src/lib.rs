@@ -3,8 +3,8 @@
 //!
 //! [`Picture::read`] asks each source of the server once. What it says becomes edges in pure functions:
 //! `row` for InnoDB's rows, `metadata` for everything with a metadata lock, `table` for engines that lock
-//! tables. [`tree`] puts them in order, [`kill`] ends connections, [`explain`] asks for the plan of what one of
-//! them runs, and [`last_deadlock`] takes InnoDB's report apart.
+//! tables. [`tree`] puts them in order, [`kill`] ends connections, [`explain`] asks for the plan of what one
+//! of them runs, and [`last_deadlock`] takes InnoDB's report apart.
 //!
 //! It prints nothing and decides nothing for the user.
 

@@ -74,7 +74,9 @@ pub struct Fleet {
     askers: Vec<Sender<Ask>>,
     events: Receiver<Event>,
     /// Answers to requests, with the server's index.
-    replies: (Sender<(usize, Reply)>, Receiver<(usize, Reply)>),
+    replies: Receiver<(usize, Reply)>,
+    /// Where those come from.
+    replier: Sender<(usize, Reply)>,
     /// For each server that has not answered yet: when it was asked, and whether its silence was reported.
     waiting: RefCell<Vec<Option<(Instant, bool)>>>,
 }
@@ -172,12 +174,18 @@ impl Fleet {
 
     fn start(samplers: Vec<(String, Sampler)>, is_attending: bool) -> Fleet {
         let (sender, events) = unbounded();
-        let replies = unbounded();
-        let mut fleet =
-            Fleet { names: Vec::new(), askers: Vec::new(), events, replies, waiting: RefCell::default() };
+        let (replier, replies) = unbounded();
+        let mut fleet = Fleet {
+            names: Vec::new(),
+            askers: Vec::new(),
+            events,
+            replies,
+            replier,
+            waiting: RefCell::default(),
+        };
         for (server, (name, sampler)) in samplers.into_iter().enumerate() {
             let (ask, asked) = unbounded();
-            let to = Outlet { server, events: sender.clone(), replies: fleet.replies.0.clone() };
+            let to = Outlet { server, events: sender.clone(), replies: fleet.replier.clone() };
             std::thread::spawn(move || serve(sampler, &asked, &to, is_attending));
             fleet.names.push(name);
             fleet.askers.push(ask);
@@ -201,7 +209,7 @@ impl Fleet {
     /// Asks for the plan of what a connection runs, over a session of its own: some servers answer only when
     /// the connection has got the lock that it waits for.
     pub fn explain(&self, server: usize, target: Target, id: u64) {
-        let replies = self.replies.0.clone();
+        let replies = self.replier.clone();
         std::thread::spawn(move || {
             let plan = target.connect().and_then(|mut session| locks::explain::explain(&mut session, id));
             let plan = plan.unwrap_or_else(|error| Err(error.to_string()));
@@ -211,7 +219,7 @@ impl Fleet {
 
     /// An answer to a request that has come.
     pub fn reply(&self) -> Option<(usize, Reply)> {
-        self.replies.1.try_recv().ok()
+        self.replies.try_recv().ok()
     }
 
     /// The servers' names.
@@ -237,6 +245,12 @@ impl Fleet {
             is_new.then_some(server)
         });
         late.collect()
+    }
+
+    /// For how long a server has not answered a question; `None` if it was not asked since its last answer.
+    pub fn waited(&self, server: usize) -> Option<Duration> {
+        let waiting = self.waiting.borrow();
+        waiting.get(server)?.as_ref().map(|(asked, _)| asked.elapsed())
     }
 
     /// The answers that arrive in time and together, in the order of the servers; none when the time is up.

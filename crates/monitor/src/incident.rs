@@ -48,7 +48,7 @@ pub enum Request {
 pub enum Reply {
     /// Whom ending it would mean, or why it must not be ended.
     Offer(Result<Box<Target>, String>, How),
-    /// What came of ending it.
+    /// How the attempt to end it ended.
     Ended(u64, How, Outcome),
     /// The connection as it is now; `None` if it has ended.
     Connection(Option<Box<Connection>>),

@@ -102,8 +102,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "csv")]
     digests: Option<u32>,
 
-    /// Draw a screen: what runs, who waits for whom, replication, deadlocks, all counters; ? there explains the
-    /// keys. With --replay it shows the recording
+    /// Draw a screen: what runs, who waits for whom, replication, deadlocks, all counters; ? there explains
+    /// the keys. With --replay it shows the recording
     #[arg(long, conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "listen"])]
     live: bool,
 

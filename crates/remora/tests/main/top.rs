@@ -18,6 +18,28 @@ fn session(socket: &std::path::Path) -> Session {
     session
 }
 
+/// Two sessions that wait for each other.
+fn a_deadlock_is_taken_apart(socket: &std::path::Path, screen: &mut Terminal) {
+    let mut first = session(socket);
+    let mut second = session(socket);
+    for (session, id) in [(&mut first, 1), (&mut second, 2)] {
+        session.execute("BEGIN").unwrap();
+        session.execute(&format!("UPDATE d.t SET a = 9 WHERE id = {id}")).unwrap();
+    }
+    let other = std::thread::spawn(move || first.execute("UPDATE d.t SET a = 5 WHERE id = 2").is_ok());
+    screen.shows(&["1 waits for a lock"]);
+    let is_second = second.execute("UPDATE d.t SET a = 6 WHERE id = 1").is_ok();
+    drop(second);
+    assert_ne!(other.join().unwrap(), is_second);
+    screen.press("5");
+    screen.shows(&[
+        "the last deadlock",
+        "UPDATE d.t SET a = 5 WHERE id = 2",
+        "ROLLED BACK",
+        "held   d.t, index PRIMARY",
+    ]);
+}
+
 #[test]
 fn a_chain_is_seen_explained_and_ended_by_keys() {
     on_products(&of_today(products()), |product| {
@@ -80,26 +102,41 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         let holds = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {held}");
         until("the holder is gone", || watch.value(&holds).unwrap().as_deref() == Some("0"));
 
-        // Two who wait for each other.
-        let mut first = session(server.socket());
-        let mut second = session(server.socket());
-        for (session, id) in [(&mut first, 1), (&mut second, 2)] {
-            session.execute("BEGIN").unwrap();
-            session.execute(&format!("UPDATE d.t SET a = 9 WHERE id = {id}")).unwrap();
-        }
-        let other = std::thread::spawn(move || first.execute("UPDATE d.t SET a = 5 WHERE id = 2").is_ok());
-        screen.shows(&["1 waits for a lock"]);
-        let is_second = second.execute("UPDATE d.t SET a = 6 WHERE id = 1").is_ok();
-        drop(second);
-        assert_ne!(other.join().unwrap(), is_second);
-        screen.press("5");
-        screen.shows(&[
-            "the last deadlock",
-            "UPDATE d.t SET a = 5 WHERE id = 2",
-            "ROLLED BACK",
-            "held   d.t, index PRIMARY",
-        ]);
+        a_deadlock_is_taken_apart(server.socket(), &mut screen);
         screen.press("q");
         assert_eq!(screen.end(), Some(0));
+    });
+}
+
+/// What a server does by itself, and times, which are not corrected.
+const ITS_OWN: [&str; 5] = ["Innodb_", "Query_time", "Busy_time", "Cpu_time", "Uptime"];
+
+#[test]
+fn an_idle_server_is_shown_as_idle() {
+    on_products(&of_today(products()), |product| {
+        tell(product);
+        let server = start(product, &["--performance-schema=ON"]);
+        let mut screen = top(server.socket(), (120, 40));
+        screen.shows(&["what runs now: 0", "stmt/s 0", "conn 0"]);
+        // With statements by digest it asks the most.
+        screen.press("6");
+        screen.shows(&["statements that took the most time"]);
+        screen.press("7");
+        screen.shows(&["status variables, those that changed"]);
+        // The digests' last effect ends with the next sample, and ten more show what else there is.
+        let mut quiet = 0;
+        let mut last = String::new();
+        until("ten samples show nothing of ours", || {
+            let text = screen.text();
+            if text == last {
+                return false;
+            }
+            let rates = text.lines().skip(4).filter(|line| line.contains("/s "));
+            let ours: Vec<&str> =
+                rates.filter(|line| !ITS_OWN.iter().any(|own| line.starts_with(own))).collect();
+            quiet = if ours.is_empty() { quiet + 1 } else { 0 };
+            last = text;
+            quiet >= 10
+        });
     });
 }

@@ -79,6 +79,7 @@ fn follow(
             screen.reply(server, reply);
             has_changed = true;
         }
+        has_changed |= screen.wait(fleet.waited(screen.shown));
         let Some(keys) = keyboard.next(LOOK)? else { return Ok(Exit::HungUp) };
         for key in keys {
             let page = screen.page;
@@ -101,8 +102,8 @@ fn follow(
     Ok(stopped())
 }
 
-/// Shows a recording on the screen, its end first. Of a long one at most [`FRAMES_MAX`] samples of each server
-/// are kept; counters are changes between those.
+/// Shows a recording on the screen, its end first. Of a long one at most [`FRAMES_MAX`] samples of each
+/// server are kept; counters are changes between those.
 pub(crate) fn replay(file: &Path, interval: Duration, stop: &AtomicBool) -> Result<Exit> {
     let (names, span) = recording::survey(file)?;
     let frames = u32::try_from(FRAMES_MAX).unwrap_or(u32::MAX);

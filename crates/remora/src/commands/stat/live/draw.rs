@@ -67,6 +67,8 @@ fn alarms(screen: &Screen) -> Vec<(String, Style)> {
     let red = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
     let watched = screen.watched();
     let away = watched.away.iter().filter(|_| !screen.is_past()).map(|why| (one_line(why, 300), red));
+    let silent = screen.silent_s.iter().filter(|_| !screen.is_past());
+    let silent = silent.map(|seconds| (format!("the server has not answered for {seconds} s"), red));
     let incident = screen.frame().map(|frame| &frame.incident);
     let picture = incident.and_then(|incident| incident.picture.as_deref());
     let blocked = picture.and_then(blocked::alarm).map(|text| (text, red));
@@ -76,7 +78,7 @@ fn alarms(screen: &Screen) -> Vec<(String, Style)> {
         (format!("{id} is ending: {} still to be rolled back", progress::count(*rows, "row")), yellow)
     });
     let note = watched.message.iter().filter(|_| !screen.is_past()).map(|text| (one_line(text, 300), yellow));
-    away.chain(blocked).chain(trouble).chain(ending).chain(note).collect()
+    away.chain(silent).chain(blocked).chain(trouble).chain(ending).chain(note).collect()
 }
 
 /// Messages that are wider than the screen take several lines.
@@ -179,7 +181,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
         _ => "",
     };
     let keys = match screen.page {
-        Page::Overview | Page::Blocked => {
+        Page::Overview | Page::Blocked if !screen.is_recorded => {
             "? keys  enter statement  e plan  k K kill  / filter  s sort  space pause  q end"
         }
         _ => "? keys  / filter  s sort  space pause  left right time  tab server  q end",

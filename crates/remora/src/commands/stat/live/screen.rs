@@ -11,6 +11,9 @@ use status::counter::view::{VIEWS, View};
 use super::popup::Popup;
 use super::watched::{Frame, Server, Watched};
 
+/// A server that does not answer for this long is reported.
+const SILENT: Duration = Duration::from_secs(3);
+
 /// What to do after a key.
 #[derive(Debug)]
 pub(super) enum Step {
@@ -91,6 +94,8 @@ pub(super) struct Screen {
     pub(super) ids: Vec<u64>,
     /// Whether a recording is shown: nobody can be asked.
     pub(super) is_recorded: bool,
+    /// For how many seconds the shown server has not answered, if that is long.
+    pub(super) silent_s: Option<u64>,
     past: Option<Past>,
     is_new: bool,
 }
@@ -113,6 +118,7 @@ impl Screen {
             chosen: None,
             ids: Vec::new(),
             is_recorded: false,
+            silent_s: None,
             past: None,
             is_new: true,
         }
@@ -128,6 +134,13 @@ impl Screen {
         if let Some(watched) = self.watched.get_mut(event.server) {
             watched.take(event);
         }
+    }
+
+    /// Notes for how long the shown server has not answered. Returns whether that changes what is shown.
+    pub(super) fn wait(&mut self, waited: Option<Duration>) -> bool {
+        let least = SILENT.max(self.interval);
+        let silent_s = waited.filter(|waited| *waited >= least).map(|waited| waited.as_secs());
+        std::mem::replace(&mut self.silent_s, silent_s) != silent_s
     }
 
     /// Processes the answer to a key.

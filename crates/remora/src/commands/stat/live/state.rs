@@ -74,10 +74,11 @@ fn wanted(replica: &Replica) -> String {
     replica.wanted_delay_s.map_or_else(String::new, text)
 }
 
-/// Where InnoDB begins to write harder and where it makes writers wait, as shares of what the room for redo
-/// log is taken to be. MariaDB: the room is Innodb_checkpoint_max_age; it flushes without delay from 7/8 of it,
-/// and writers wait at all of it. MySQL: of innodb_redo_log_capacity two of 32 files and a margin stay free, and
-/// flushing is at its most at 15/16 of the rest.
+/// Where InnoDB begins to write harder and where it makes writers wait, as shares of the room for redo log.
+///
+/// MariaDB: the room is Innodb_checkpoint_max_age. It flushes without delay from 7/8 of it, and writers wait at
+/// all of it. MySQL: of innodb_redo_log_capacity two of 32 files and a margin stay free; flushing rises from
+/// 7/8 of the rest.
 const LINES_MARIADB: (f64, f64) = (7.0 / 8.0, 1.0);
 const LINES_MYSQL: (f64, f64) = (0.78, 0.89);
 
@@ -195,7 +196,7 @@ pub(super) fn deadlock(screen: &Screen) -> List {
     List { title, head: None, items }
 }
 
-/// How old a time of the server is. Without knowing its zone it is taken to be that of this machine, and an age
+/// How old a time of the server is. A zone that is not known is taken to be that of this machine, and an age
 /// below zero is none.
 fn age_s(time: &str, zone: Option<&String>, now_ms: i64) -> Option<f64> {
     let zone = match zone.map(String::as_str) {

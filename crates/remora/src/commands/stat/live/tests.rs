@@ -270,6 +270,16 @@ fn the_chosen_connection_stays_chosen() {
 }
 
 #[test]
+fn a_server_that_does_not_answer_is_told() {
+    let mut screen = incident();
+    assert!(!screen.wait(Some(Duration::from_secs(2))) && !screen.wait(None));
+    assert!(screen.wait(Some(Duration::from_secs(4))));
+    has(&text(&mut screen, SIZES[0]), &["the server has not answered for 4 s"]);
+    assert!(!screen.wait(Some(Duration::from_millis(4500))) && screen.wait(None));
+    assert!(!text(&mut screen, SIZES[0]).contains("not answered"));
+}
+
+#[test]
 fn a_filter_leaves_out_what_does_not_match() {
     let mut screen = incident();
     keys(&mut screen, "/129");
