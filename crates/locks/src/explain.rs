@@ -1,7 +1,8 @@
 //! The plan of a statement that runs.
 //!
-//! Some servers let one connection ask for the plan of another. For one that waits for a lock on a row, MariaDB
-//! answers only when that wait has ended. So there, and where a server refuses, the text is explained instead.
+//! Some servers let one connection ask for the plan of another. For one that waits for a lock on a row,
+//! MariaDB answers only when that wait has ended. So there, and where a server refuses, the text is explained
+//! instead.
 
 use server::{Error, Flavour, Session};
 

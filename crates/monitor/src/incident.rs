@@ -16,7 +16,8 @@ use status::counter::sampler::Sampler;
 /// InnoDB renews its copy of transactions only if nobody has read it for 0.1 s.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// A server that does not count deadlocks is asked for the last one after so many samples.
+/// After so many samples a server is asked for the last deadlock even if it counts none: MySQL 5.6 counts them
+/// only when it is told to.
 const DEADLOCK_AGAIN: u64 = 30;
 
 /// What was found besides a sample.
@@ -89,7 +90,7 @@ impl Attendant {
     fn wants_deadlock(&mut self, sample: &Sample) -> bool {
         let count = sample.number("Innodb_deadlocks");
         match &mut self.deadlocks {
-            Some((known, since)) if *known == count && (count.is_some() || *since < DEADLOCK_AGAIN) => {
+            Some((known, since)) if *known == count && *since < DEADLOCK_AGAIN => {
                 *since += 1;
                 false
             }

@@ -1,9 +1,11 @@
 //! `remora top` in an incident.
 
+use std::time::{Duration, Instant};
+
 use server::Session;
 
 use crate::screen::Terminal;
-use crate::support::{connect, of_today, on_products, products, start, tell, until};
+use crate::support::{PATIENCE, connect, of_today, on_products, products, start, tell, until};
 
 /// The screen of a server.
 pub(crate) fn top(socket: &std::path::Path, size: (usize, usize)) -> Terminal {
@@ -124,19 +126,18 @@ fn an_idle_server_is_shown_as_idle() {
         screen.press("7");
         screen.shows(&["status variables, those that changed"]);
         // The digests' last effect ends with the next sample, and ten more show what else there is.
-        let mut quiet = 0;
-        let mut last = String::new();
-        until("ten samples show nothing of ours", || {
+        let (mut quiet, mut last, begin) = (0, String::new(), Instant::now());
+        while quiet < 10 {
             let text = screen.text();
             if text == last {
-                return false;
+                std::thread::park_timeout(Duration::from_millis(20));
+                continue;
             }
             let rates = text.lines().skip(4).filter(|line| line.contains("/s "));
-            let ours: Vec<&str> =
-                rates.filter(|line| !ITS_OWN.iter().any(|own| line.starts_with(own))).collect();
-            quiet = if ours.is_empty() { quiet + 1 } else { 0 };
+            let is_ours = |line: &&str| !ITS_OWN.iter().any(|own| line.starts_with(own));
+            quiet = if rates.filter(is_ours).count() == 0 { quiet + 1 } else { 0 };
+            assert!(begin.elapsed() < PATIENCE / 5, "{text}");
             last = text;
-            quiet >= 10
-        });
+        }
     });
 }

@@ -76,9 +76,9 @@ fn wanted(replica: &Replica) -> String {
 
 /// Where InnoDB begins to write harder and where it makes writers wait, as shares of the room for redo log.
 ///
-/// MariaDB: the room is Innodb_checkpoint_max_age. It flushes without delay from 7/8 of it, and writers wait at
-/// all of it. MySQL: of innodb_redo_log_capacity two of 32 files and a margin stay free; flushing rises from
-/// 7/8 of the rest.
+/// MariaDB: the room is Innodb_checkpoint_max_age. It flushes without delay from 7/8 of it, and writers wait
+/// at all of it. MySQL: of innodb_redo_log_capacity two of 32 files and a margin stay free; flushing rises
+/// from 7/8 of the rest.
 const LINES_MARIADB: (f64, f64) = (7.0 / 8.0, 1.0);
 const LINES_MYSQL: (f64, f64) = (0.78, 0.89);
 
