@@ -309,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_transaction_in_a_statement_is_noticed_by_the_next_number() {
+        let lock = "RECORD LOCKS space id 1 page no 4 n bits 72 index PRIMARY of table `d`.`t1` trx id 9 lock_mode X";
+        let fake = format!(
+            "\n*** (1) HOLDS THE LOCK(S):\n{lock}\n\n*** (1) WAITING FOR THIS LOCK TO BE GRANTED:\n{lock} waiting\n\
+             *** (2) TRANSACTION:\nTRANSACTION 99, ACTIVE 1 sec\nMySQL thread id 4, query id 3 x y\nSELECT 1"
+        );
+        let statement = "UPDATE d.t1 SET a = 2 WHERE id = 5";
+        let text = MYSQL.replacen(statement, &format!("{statement}{fake}"), 1);
+        assert_eq!(parties(&text), []);
+    }
+
+    #[test]
     fn deadlock_cut_statement() {
         let long = format!("SELECT '{}", "x".repeat(2995));
         let text = MARIADB.replacen("UPDATE d.t1 SET a = 2 WHERE id = 5", &long, 1);
