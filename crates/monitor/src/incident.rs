@@ -16,8 +16,8 @@ use status::counter::sampler::Sampler;
 /// InnoDB renews its copy of transactions only if nobody has read it for 0.1 s.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// After so many samples a server is asked for the last deadlock even if it counts none: MySQL 5.6 counts them
-/// only when it is told to.
+/// After so many samples a server is asked for the last deadlock even if it counts none: MySQL 5.6 counts
+/// them only when it is told to.
 const DEADLOCK_AGAIN: u64 = 30;
 
 /// What was found besides a sample.
