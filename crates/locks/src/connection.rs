@@ -70,10 +70,15 @@ impl Connection {
     /// Whether the server says that it waits for a lock. For a lock on a row it does not say so.
     #[must_use]
     pub fn waits_for_lock(&self) -> bool {
-        let waits = self.state.strip_prefix("Waiting for ");
-        self.state == "User lock"
-            || waits.is_some_and(|what| what.ends_with(" lock") || what == "table flush")
+        is_lock_wait(&self.state)
     }
+}
+
+/// Whether a connection in this state waits for a lock. For a lock on a row the server does not say so.
+#[must_use]
+pub fn is_lock_wait(state: &str) -> bool {
+    let waits = state.strip_prefix("Waiting for ");
+    state == "User lock" || waits.is_some_and(|what| what.ends_with(" lock") || what == "table flush")
 }
 
 /// All connections that this account may see: with PROCESS all of them, else its own.
@@ -82,7 +87,11 @@ pub(crate) fn all(session: &mut Session) -> Result<Vec<Connection>, Error> {
 }
 
 /// One of them, as it is now.
-pub(crate) fn one(session: &mut Session, id: u64) -> Result<Option<Connection>, Error> {
+///
+/// # Errors
+///
+/// Those of the question.
+pub fn one(session: &mut Session, id: u64) -> Result<Option<Connection>, Error> {
     Ok(those(session, &format!("WHERE id = {id}"))?.pop())
 }
 

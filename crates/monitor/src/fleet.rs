@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use failure::usage;
 use server::{Error, Target};
 use status::counter::sample::Sample;
 use status::counter::sampler::{Clock, SampleRequest, Sampler};
+
+use crate::incident::{Attendant, Incident, Reply, Request};
 
 /// How often a wait checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -54,13 +56,27 @@ pub struct Event {
     pub what: Result<Sample, Error>,
     /// Other notes.
     pub notes: Vec<String>,
+    /// What was found besides, in a fleet that attends to its servers.
+    pub incident: Incident,
+}
+
+/// What a server is asked.
+enum Ask {
+    Sample,
+    Request(Request),
+    /// Whether samples shall have statements by digest.
+    Digests(bool),
 }
 
 /// Servers that are all asked at the same time.
 pub struct Fleet {
     names: Vec<String>,
-    askers: Vec<Sender<()>>,
+    askers: Vec<Sender<Ask>>,
     events: Receiver<Event>,
+    /// Answers to requests, with the server's index.
+    replies: Receiver<(usize, Reply)>,
+    /// Where those come from.
+    replier: Sender<(usize, Reply)>,
     /// For each server that has not answered yet: when it was asked, and whether its silence was reported.
     waiting: RefCell<Vec<Option<(Instant, bool)>>>,
 }
@@ -109,28 +125,101 @@ fn name(target: &Target) -> String {
     }
 }
 
+/// Where a thread sends its answers.
+struct Outlet {
+    server: usize,
+    events: Sender<Event>,
+    replies: Sender<(usize, Reply)>,
+}
+
+/// Answers questions about a server until nobody is left who asks.
+fn serve(mut sampler: Sampler, asked: &Receiver<Ask>, to: &Outlet, is_attending: bool) {
+    let server = to.server;
+    let mut attendant = Attendant::default();
+    for ask in asked {
+        let is_heard = match ask {
+            Ask::Sample => {
+                let what = sampler.sample();
+                let incident = match &what {
+                    Ok(sample) if is_attending => attendant.attend(&mut sampler, sample),
+                    _ => Incident::default(),
+                };
+                let notes = sampler.notes();
+                to.events.send(Event { server, what, notes, incident }).is_ok()
+            }
+            Ask::Request(request) => {
+                to.replies.send((server, attendant.answer(&mut sampler, request))).is_ok()
+            }
+            Ask::Digests(wanted) => {
+                sampler.set_digests(wanted);
+                true
+            }
+        };
+        if !is_heard {
+            return;
+        }
+    }
+}
+
 impl Fleet {
     /// Starts a thread for each server. No server is asked yet.
     pub fn of(samplers: Vec<(String, Sampler)>) -> Fleet {
+        Fleet::start(samplers, false)
+    }
+
+    /// The same, and with each sample comes what is found about locks and deadlocks.
+    pub fn attending(samplers: Vec<(String, Sampler)>) -> Fleet {
+        Fleet::start(samplers, true)
+    }
+
+    fn start(samplers: Vec<(String, Sampler)>, is_attending: bool) -> Fleet {
         let (sender, events) = unbounded();
-        let mut fleet = Fleet { names: Vec::new(), askers: Vec::new(), events, waiting: RefCell::default() };
-        for (server, (name, mut watch)) in samplers.into_iter().enumerate() {
-            let (ask, asked) = bounded(1);
-            let sender = sender.clone();
-            std::thread::spawn(move || {
-                for () in asked {
-                    let what = watch.sample();
-                    let notes = watch.notes();
-                    if sender.send(Event { server, what, notes }).is_err() {
-                        return;
-                    }
-                }
-            });
+        let (replier, replies) = unbounded();
+        let mut fleet = Fleet {
+            names: Vec::new(),
+            askers: Vec::new(),
+            events,
+            replies,
+            replier,
+            waiting: RefCell::default(),
+        };
+        for (server, (name, sampler)) in samplers.into_iter().enumerate() {
+            let (ask, asked) = unbounded();
+            let to = Outlet { server, events: sender.clone(), replies: fleet.replier.clone() };
+            std::thread::spawn(move || serve(sampler, &asked, &to, is_attending));
             fleet.names.push(name);
             fleet.askers.push(ask);
             fleet.waiting.borrow_mut().push(None);
         }
         fleet
+    }
+
+    /// Asks a server something else, after what it was asked before.
+    pub fn request(&self, server: usize, request: Request) {
+        if let Some(asker) = self.askers.get(server) {
+            asker.send(Ask::Request(request)).ok();
+        }
+    }
+
+    /// Whether samples shall have statements by digest, if the samplers were made with them.
+    pub fn set_digests(&self, wanted: bool) {
+        self.askers.iter().for_each(|asker| drop(asker.send(Ask::Digests(wanted))));
+    }
+
+    /// Asks for the plan of what a connection runs, over a session of its own: some servers answer only when
+    /// the connection has got the lock that it waits for.
+    pub fn explain(&self, server: usize, target: Target, id: u64) {
+        let replies = self.replier.clone();
+        std::thread::spawn(move || {
+            let plan = target.connect().and_then(|mut session| locks::explain::explain(&mut session, id));
+            let plan = plan.unwrap_or_else(|error| Err(error.to_string()));
+            replies.send((server, Reply::Plan(plan))).ok();
+        });
+    }
+
+    /// An answer to a request that has come.
+    pub fn reply(&self) -> Option<(usize, Reply)> {
+        self.replies.try_recv().ok()
     }
 
     /// The servers' names.
@@ -141,7 +230,7 @@ impl Fleet {
     /// Asks all servers that have answered the last question.
     pub fn ask(&self) {
         for (asker, waiting) in self.askers.iter().zip(self.waiting.borrow_mut().iter_mut()) {
-            if waiting.is_none() && asker.send(()).is_ok() {
+            if waiting.is_none() && asker.send(Ask::Sample).is_ok() {
                 *waiting = Some((Instant::now(), false));
             }
         }
@@ -156,6 +245,12 @@ impl Fleet {
             is_new.then_some(server)
         });
         late.collect()
+    }
+
+    /// For how long a server has not answered a question; `None` if it was not asked since its last answer.
+    pub fn waited(&self, server: usize) -> Option<Duration> {
+        let waiting = self.waiting.borrow();
+        waiting.get(server)?.as_ref().map(|(asked, _)| asked.elapsed())
     }
 
     /// The answers that arrive in time and together, in the order of the servers; none when the time is up.

@@ -71,6 +71,7 @@ pub(crate) enum Command {
     Sandbox(commands::sandbox::Action),
     Setup(Box<commands::setup::Arguments>),
     Stat(Box<commands::stat::Arguments>),
+    Top(Box<commands::stat::top::Arguments>),
     Uncache(commands::uncache::Arguments),
     Undo(Box<commands::undo::Arguments>),
     Unpack(commands::pack::UnpackArguments),
@@ -114,6 +115,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Sandbox(action) => commands::sandbox::run(action, report),
         Command::Setup(arguments) => commands::setup::run(*arguments, password, report),
         Command::Stat(arguments) => commands::stat::run(&arguments, password, report),
+        Command::Top(arguments) => commands::stat::top::run(*arguments, password, report),
         Command::Uncache(arguments) => commands::uncache::run(&arguments, report),
         Command::Undo(arguments) => commands::undo::run(&arguments, password, report),
         Command::Unpack(arguments) => commands::pack::unpack(&arguments, report),
@@ -139,7 +141,7 @@ const LOOKED_FOR: [(&[&str], &str); 16] = [
         "statements that take long: remora stat --digests 10; more: remora help slow-server",
     ),
     (
-        &["monitor", "top", "watch", "status", "processlist", "ps", "live", "innotop"],
+        &["monitor", "watch", "status", "processlist", "ps", "live", "innotop"],
         "what a server does: remora stat, and as a screen remora stat --live",
     ),
     (

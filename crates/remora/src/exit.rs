@@ -115,7 +115,7 @@ impl Exit {
             "diff" => (&[Damaged, Server], true),
             "doctor" => (&[Partial, Damaged, Server], true),
             "extract" | "mirror" | "prune" | "restore" | "verify" => (&[Partial, Damaged, Busy], true),
-            "import" | "stat" => (&[Partial, Server, Busy], true),
+            "import" | "stat" | "top" => (&[Partial, Server, Busy], true),
             "kill" => (&[Partial, Server], true),
             "list" | "log" => (&[Partial, Damaged], false),
             "lock" => (&[Server, Busy, Command(0)], false),

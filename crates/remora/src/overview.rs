@@ -34,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Binary log", &["binlog", "log", "reverse"]),
     (
         "Watch and change servers",
-        &["stat", "web", "blockers", "kill", "routines", "vars", "poke", "undo", "uncache"],
+        &["stat", "top", "web", "blockers", "kill", "routines", "vars", "poke", "undo", "uncache"],
     ),
     ("Queues, URLs, sandboxes", &["queue", "url", "sandbox", "demo", "help"]),
 ];

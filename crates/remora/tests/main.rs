@@ -5,6 +5,8 @@
 
 #[path = "main/running.rs"]
 mod running;
+#[path = "main/screen.rs"]
+mod screen;
 #[path = "../../bucket/tests/main/fake.rs"]
 #[expect(dead_code, reason = "tests of the crate bucket need more of it")]
 mod store;
@@ -173,6 +175,8 @@ mod table_properties;
 mod text_values;
 #[path = "main/tmpfs.rs"]
 mod tmpfs;
+#[path = "main/top.rs"]
+mod top;
 #[path = "main/tree.rs"]
 mod tree;
 #[path = "main/uncache.rs"]

@@ -22,6 +22,7 @@ macro_rules! put_line {
 pub mod change;
 pub mod digest;
 pub mod event;
+mod gtid;
 pub mod kind;
 pub mod number;
 pub mod openmetrics;

@@ -158,23 +158,9 @@ impl Run<'_> {
             let node =
                 locks::Node { party: locks::Party::Connection(connection.id), depth: 0, is_repeated: false };
             Text { picture, width }.node(&node, None).iter().try_for_each(|line| self.report.data(line))?;
-            self.report.data(&format!("      {}", self.loss(target)))?;
+            self.report.data(&format!("      {}", loss(self.how, target)))?;
         }
         Ok(())
-    }
-
-    /// What ending it takes back.
-    fn loss(&self, target: &Target) -> String {
-        let rows = target.rows_to_roll_back();
-        match (self.how, &target.transaction) {
-            (How::Query, Some(_)) => {
-                let waits = waiting(target.waiting).map(|text| format!("; {text}")).unwrap_or_default();
-                format!("only its statement would be taken back: its transaction and its locks stay{waits}")
-            }
-            (How::Query, None) => "only its statement would end".to_owned(),
-            (How::Connection, Some(_)) => format!("its transaction would be rolled back: {}", changed(rows)),
-            (How::Connection, None) => "it has no transaction of InnoDB".to_owned(),
-        }
     }
 
     /// Tells the server to end them. Returns those that it was told of.
@@ -221,5 +207,19 @@ impl Run<'_> {
             (0, _) => Exit::Failed,
             _ => Exit::Partial,
         })
+    }
+}
+
+/// What ending it takes back, in words.
+pub(crate) fn loss(how: How, target: &Target) -> String {
+    let rows = target.rows_to_roll_back();
+    match (how, &target.transaction) {
+        (How::Query, Some(_)) => {
+            let waits = waiting(target.waiting).map(|text| format!("; {text}")).unwrap_or_default();
+            format!("only its statement would be taken back: its transaction and its locks stay{waits}")
+        }
+        (How::Query, None) => "only its statement would end".to_owned(),
+        (How::Connection, Some(_)) => format!("its transaction would be rolled back: {}", changed(rows)),
+        (How::Connection, None) => "it has no transaction of InnoDB".to_owned(),
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod output;
 pub(crate) mod report;
 mod statements;
 mod table;
+pub(crate) mod top;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora stat 5 1 --top 20            the 20 counters that grew most within five seconds
   remora stat --like 'Handler%' --changed      counters by pattern, those that changed
   remora stat 1 mysql://mon@db1 mysql://mon@db2 --csv     two servers, as a table for programs
-  remora stat --live                  a screen with all of it
+  remora stat --live                  a screen with all of it; remora top is the same
   remora stat --digests 5             with the five statements that took the most time
   remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again
   remora stat report db1.stat -o db1.html     a page with plots of the recording
@@ -101,9 +102,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "csv")]
     digests: Option<u32>,
 
-    /// Draw a screen: a view and every counter with their last minutes, and what runs now; ? there explains
-    /// the keys
-    #[arg(long, conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "replay", "listen"])]
+    /// Draw a screen: what runs, who waits for whom, replication, deadlocks, all counters; ? there explains
+    /// the keys. With --replay it shows the recording
+    #[arg(long, conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "listen"])]
     live: bool,
 
     /// Also keep every sample in this file; an existing recording is continued. -q shows nothing meanwhile
@@ -124,6 +125,31 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Those of `--live`.
+    fn live(
+        words: Vec<String>,
+        record: Option<PathBuf>,
+        replay: Option<PathBuf>,
+        server: ServerArgs,
+    ) -> Arguments {
+        Arguments {
+            action: None,
+            words,
+            view: Vec::new(),
+            all: false,
+            like: Vec::new(),
+            top: None,
+            changed: false,
+            csv: false,
+            digests: None,
+            live: true,
+            record,
+            replay,
+            listen: None,
+            server,
+        }
+    }
+
     /// Whether only views are shown, and nothing is recorded or served.
     fn shows_views_only(&self) -> bool {
         let lists = self.all || self.top.is_some() || !self.like.is_empty();
@@ -195,19 +221,29 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let views = views(&arguments.view)?;
     let names = if arguments.shows_views_only() { view::names(&views) } else { Vec::new() };
     let mut output = output(arguments, views, report)?;
-    if arguments.live && (report.is_json() || !std::io::stdout().is_terminal()) {
-        return Err(usage("--live needs a terminal; leave it out to print lines"));
-    }
-    let is_live = arguments.live && !terminal::is_dumb();
+    let is_terminal = std::io::stdout().is_terminal() && !report.is_json();
+    let is_live = arguments.live && is_terminal && !terminal::is_dumb();
     if arguments.live && !is_live {
-        report.note("TERM says that this terminal can't be drawn on: lines follow instead of a screen");
+        let why = if is_terminal {
+            "TERM says that this terminal can't be drawn on"
+        } else {
+            "this is no terminal"
+        };
+        report.note(&format!("{why}: lines follow instead of a screen"));
     }
     let stop = stop_flag(report)?;
+    if let Some(file) = arguments.replay.as_ref().filter(|_| is_live) {
+        if words.count.is_some() || !words.servers.is_empty() {
+            return Err(usage("--live --replay shows all of a recording: give no COUNT and no server"));
+        }
+        return live::replay(file, words.interval.unwrap_or_default(), &stop);
+    }
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
     let wants = SampleRequest { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
-    let watches = samplers(targets(&arguments.server, password.as_deref(), &words.servers)?, &wants)?;
+    let targets = targets(&arguments.server, password.as_deref(), &words.servers)?;
+    let watches = samplers(targets.clone(), &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {
             return Err(usage("--listen asks the servers at each scrape: give no INTERVAL"));
@@ -215,13 +251,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return listen::run(watches, address, &stop, report);
     }
     let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
-    let feed = Fleet::of(watches);
     if is_live {
+        let fleet = Fleet::attending(watches);
         let interval = words.interval.unwrap_or(INTERVAL);
-        let ended = live::run(&feed, interval, &stop, recorder.as_mut());
+        let shown = live::Shown { fleet: &fleet, targets: &targets, interval, count: words.count };
+        let ended = live::run(&shown, &stop, recorder.as_mut());
         recorder.map_or(Ok(()), Recorder::finish)?;
         return ended;
     }
+    let feed = Fleet::of(watches);
     let mut follow = Follow::new(feed.names().to_vec());
     let ended = watch(&feed, &words, &stop, report, &mut |event| {
         for note in &event.notes {

@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::support::{PATIENCE, places, skipped};
 
 /// What the machine of a page does not have.
-const NEEDS: [&str; 9] =
-    ["broker", "devices", "disk", "galera", "minutes", "network", "overload", "replica", "service"];
+const NEEDS: [&str; 10] = [
+    "broker", "devices", "disk", "galera", "minutes", "network", "overload", "replica", "service", "terminal",
+];
 
 /// The variable that chooses pages: those whose paths have its text in them.
 const PAGES: &str = "REMORA_TEST_PAGES";

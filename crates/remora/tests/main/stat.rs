@@ -298,7 +298,7 @@ fn a_screen_ends_with_its_terminal() {
             );
             let mut screen = script.stdout.take().unwrap();
             let (mut seen, mut part) = (Vec::new(), [0; 4096]);
-            while !String::from_utf8_lossy(&seen).contains("status variables") {
+            while !String::from_utf8_lossy(&seen).contains("what runs now") {
                 let count = screen.read(&mut part).unwrap();
                 assert!(count > 0, "{}", String::from_utf8_lossy(&seen));
                 seen.extend_from_slice(&part[..count]);

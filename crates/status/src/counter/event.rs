@@ -25,7 +25,11 @@ impl Replica {
         };
         let number = self.errno.map_or_else(String::new, |errno| format!(" {errno}"));
         let error = self.error.split_whitespace().collect::<Vec<_>>().join(" ");
-        let why = if error.is_empty() { error } else { format!("; error{number}: {error}") };
+        let why = match error.as_str() {
+            // MariaDB tells nothing about a thread that was ended by KILL.
+            "" => "; the server tells no error: it was stopped, or its thread was killed".to_owned(),
+            _ => format!("; error{number}: {error}"),
+        };
         Some(format!("{} is stopped: {which}{why}", self.title()))
     }
 
@@ -90,8 +94,13 @@ mod tests {
         let trouble =
             |io: &str, sql: &str, error: &str| sample(io, sql, None, error).replicas.unwrap()[0].trouble();
         for (io, sql, error, said) in [
-            ("No", "No", "", "neither of its threads runs"),
-            ("No", "Yes", "", "the thread that reads does not run"),
+            (
+                "No",
+                "No",
+                "",
+                "neither of its threads runs; the server tells no error: it was stopped, or its thread was killed",
+            ),
+            ("No", "Yes", "x", "the thread that reads does not run; error: x"),
             ("Connecting", "Yes", "gone", "does not reach its source; error: gone"),
             ("Connecting", "No", "gone", "and the one that applies does not run; error: gone"),
         ] {

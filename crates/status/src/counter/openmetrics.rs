@@ -160,6 +160,13 @@ fn of_replica(page: &mut Page, server: &str, replica: &Replica) {
         let help = "Seconds behind the source.";
         page.add("mysql_replica_delay_seconds", ("gauge", "seconds"), help, (&labels, &delay.to_string()));
     }
+    let help = "Seconds by which it is delayed on purpose.";
+    let wanted = replica.wanted_delay_s.unwrap_or(0).to_string();
+    page.add("mysql_replica_wanted_delay_seconds", ("gauge", "seconds"), help, (&labels, &wanted));
+    if let Some(unapplied) = replica.unapplied {
+        let help = "Transactions that are received and not applied, by GTID.";
+        page.add("mysql_replica_unapplied_transactions", gauge, help, (&labels, &unapplied.to_string()));
+    }
 }
 
 fn of_queue(page: &mut Page, server: &str, queue: &Queue) {
@@ -229,6 +236,9 @@ mod tests {
             delay_s,
             error: if sql == "No" { "a \"b\"".into() } else { String::new() },
             errno: (sql == "No").then_some(1062),
+            unapplied: (sql == "No").then_some(12),
+            wanted_delay_s: (sql == "No").then_some(60),
+            ..Replica::default()
         };
         let queue = Queue { name: "app.jobs".into(), waiting: 5, owned: 2, written: 90, removed: 83 };
         Sample {
@@ -287,6 +297,9 @@ mod tests {
             "mysql_replica_error_number{server=\"a\",channel=\"b\",source=\"db1:3306\"} 1062",
             "mysql_replica_error_info{server=\"a\",channel=\"b\",source=\"db1:3306\",error=\"a \\\"b\\\"\"} 1",
             "mysql_replica_delay_seconds{server=\"a\",channel=\"\",source=\"db1:3306\"} 3",
+            "mysql_replica_wanted_delay_seconds{server=\"a\",channel=\"\",source=\"db1:3306\"} 0",
+            "mysql_replica_wanted_delay_seconds{server=\"a\",channel=\"b\",source=\"db1:3306\"} 60",
+            "mysql_replica_unapplied_transactions{server=\"a\",channel=\"b\",source=\"db1:3306\"} 12",
             "mysql_server_info{server=\"a\",version=\"10.11.6-\\\"x\\\"\\n\"} 1",
             "remora_sample_seconds{server=\"a\"} 0.002500",
         ] {

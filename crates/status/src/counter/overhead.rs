@@ -45,7 +45,7 @@ const PLACES: [Place; 2] = [
 
 /// What a SHOW STATUS with this many rows adds to the global counters and not to those of its session, as
 /// measured on MySQL 9.7: it writes the rows into a temporary table and reads each of them twice.
-fn unseen(rows: usize) -> [(&'static str, u64); 6] {
+fn unseen(rows: usize) -> [(&'static str, u64); 7] {
     let rows = rows as u64;
     [
         ("Created_tmp_tables", 1),
@@ -53,8 +53,22 @@ fn unseen(rows: usize) -> [(&'static str, u64); 6] {
         ("Handler_read_rnd_next", 2 * rows + 2),
         ("Handler_write", rows),
         ("Select_scan", 2),
+        ("Table_locks_immediate", 1),
         ("Table_open_cache_hits", 2),
     ]
+}
+
+/// What other statements add to the global counters only, as measured on MariaDB 10.11 and MySQL 9.7.
+fn unseen_of(statement: &str, is_show: bool) -> Vec<(&'static str, u64)> {
+    let tables = statement.matches("performance_schema.").count() as u64;
+    let mut unseen = vec![("Table_locks_immediate", tables)];
+    if is_show {
+        unseen
+            .push(("Option_tracker_usage:traditional optimizer", u64::from(statement.starts_with("SELECT"))));
+        unseen.push(("Deprecated_use_i_s_processlist_count", u64::from(statement.contains("PROCESSLIST"))));
+    }
+    unseen.retain(|(_, count)| *count > 0);
+    unseen
 }
 
 /// A table of text as received.
@@ -168,8 +182,9 @@ impl MeasuredSession {
 
     /// Runs a query and records its effect.
     pub(crate) fn ask(&mut self, statement: &str, cost: Cost) -> Result<Answer, Error> {
-        let seen = self.seen.take();
+        self.add_counts(&unseen_of(statement, self.place.is_show));
         if cost == Cost::Same && self.effects.contains_key(statement) {
+            self.seen = None;
             let answer = stream(&mut self.session, statement)?;
             let effect = &self.effects[statement];
             add(&mut self.own, effect, answer.bytes.len());
@@ -178,37 +193,38 @@ impl MeasuredSession {
             }
             return Ok(answer);
         }
-        self.seen = seen;
-        let (asked, mut effect) = self.measured(|session| stream(session, statement))?;
+        let (asked, counts) = self.counted(|session| stream(session, statement))?;
         if let Some(answer) = asked.as_ref().ok().filter(|_| statement.starts_with(self.place.all)) {
             self.add_unseen(answer);
         }
-        effect.answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
-        add(&mut self.own, &effect, effect.answer);
+        let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
+        let effect = Effect { counts, answer };
+        add(&mut self.own, &effect, answer);
         self.effects.insert(statement.into(), effect);
         asked
     }
 
-    /// Runs any statements and records their effect.
-    pub(crate) fn with<T>(
+    /// Lets somebody else ask over the session, and records the effect.
+    pub(crate) fn measure<T>(
         &mut self,
-        run: impl FnOnce(&mut Session) -> Result<T, Error>,
-    ) -> Result<Result<T, Error>, Error> {
-        let (done, effect) = self.measured(run)?;
+        ask: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (asked, counts) = self.counted(ask)?;
+        let effect = Effect { counts, answer: 0 };
         add(&mut self.own, &effect, 0);
-        Ok(done)
+        asked
     }
 
-    /// Runs statements between two looks at the counters. Returns their result and their effect.
-    fn measured<T>(
+    /// Asks, and returns the answer with what it added to the counters of our session.
+    fn counted<T>(
         &mut self,
-        run: impl FnOnce(&mut Session) -> Result<T, Error>,
-    ) -> Result<(Result<T, Error>, Effect), Error> {
+        ask: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<(Result<T, Error>, Counts), Error> {
         let before = match self.seen.take() {
             Some(seen) => seen,
             None => self.look()?,
         };
-        let done = run(&mut self.session);
+        let asked = ask(&mut self.session);
         let after = self.look()?;
         let mut counts = less(&after, &before);
         for (name, count) in &self.look.counts {
@@ -216,7 +232,7 @@ impl MeasuredSession {
             *entry = floor(*entry - *count);
         }
         self.seen = Some(after);
-        Ok((done, Effect { counts, answer: 0 }))
+        Ok((asked, counts))
     }
 
     /// The counters of our session. Reading them has an effect too.
@@ -232,9 +248,13 @@ impl MeasuredSession {
         if !self.place.is_show {
             return;
         }
-        for (name, count) in unseen(answer.rows) {
-            let entry = self.own.entry(name.into()).or_default();
-            *entry = *entry + Number::from(count);
+        self.add_counts(&unseen(answer.rows));
+    }
+
+    fn add_counts(&mut self, counts: &[(&str, u64)]) {
+        for (name, count) in counts {
+            let entry = self.own.entry((*name).into()).or_default();
+            *entry = *entry + Number::from(*count);
         }
     }
 
@@ -380,6 +400,15 @@ mod tests {
         assert_eq!(counts_of(&Answer::of(&rows)), counts(&[("Questions", 7), ("Queries", 7)]));
         let odd = Answer::of(&[&[Some("Com_select"), Some("many")], &[Some("Com_insert"), Some("2")]]);
         assert_eq!(counts_of(&odd), counts(&[("Com_insert", 2)]));
+    }
+
+    #[test]
+    fn some_effects_depend_on_the_statement() {
+        let digests = "SELECT a FROM performance_schema.x JOIN performance_schema.y";
+        assert_eq!(unseen_of(digests, false), [("Table_locks_immediate", 2)]);
+        assert_eq!(unseen_of(digests, true).len(), 2);
+        assert_eq!(unseen_of("SHOW FULL PROCESSLIST", true), [("Deprecated_use_i_s_processlist_count", 1)]);
+        assert!(unseen_of("SHOW FULL PROCESSLIST", false).is_empty());
     }
 
     #[test]

@@ -137,6 +137,9 @@ fn meaning(mark: Discontinuity) -> &'static str {
 fn replicas(html: &mut String, series: &Series) {
     for replica in &series.replicas {
         let delay = replica.delay_s.map_or("unknown".to_owned(), |seconds| format!("{seconds} s"));
+        if let Some(trouble) = replica.trouble() {
+            put_line!(html, "<p class=\"stopped\">At the end {}</p>", escaped(&trouble));
+        }
         put_line!(
             html,
             "<p class=\"about\">Replicates from {} {}: reading {}, applying {}, behind {delay}. {}</p>",
@@ -268,6 +271,7 @@ mod tests {
         );
         has("Replicates from db1:3306 : reading Yes, applying No, behind unknown. ");
         has("behind 5 s. ");
+        has("<p class=\"stopped\">At the end replication from db1:3306 is stopped: the thread that applies");
         // So is one that was unknown at times.
         let stopped =
             Series { times: vec![1000, 2000], lines: vec![vec![vec![Some(0.0), None]]], ..Series::default() };

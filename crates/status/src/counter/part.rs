@@ -24,6 +24,28 @@ pub struct Replica {
     /// Its number; none if there is no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errno: Option<u32>,
+    /// What the thread that reads does, in the server's words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub io_state: String,
+    /// What the thread that applies does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sql_state: String,
+    /// By how many seconds it is delayed on purpose; none if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted_delay_s: Option<u64>,
+    /// Up to where it has read the source's log, `file:position`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub read_to: String,
+    /// Up to where it has applied it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub applied_to: String,
+    /// Transactions that are received and not applied, by their GTIDs; at most so many on MariaDB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unapplied: Option<u64>,
+    /// When the source committed the transaction that was applied last, in milliseconds since 1970; only
+    /// asked for a screen, and of MySQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_ms: Option<i64>,
 }
 
 /// A queue (`ENGINE=QUEUE`).
@@ -68,14 +90,17 @@ pub struct Settings(pub BTreeMap<String, String>);
 
 impl Settings {
     /// The requested variables. A name that a server does not know is not an error.
-    pub(crate) const NAMES: [&'static str; 8] = [
+    pub(crate) const NAMES: [&'static str; 11] = [
         "innodb_buffer_pool_size",
         "innodb_log_file_size",
         "innodb_log_files_in_group",
+        "innodb_max_dirty_pages_pct",
+        "innodb_max_purge_lag",
         "innodb_redo_log_capacity",
         "max_connections",
         "performance_schema",
         "server_id",
+        "system_time_zone",
         "version",
     ];
 
@@ -110,7 +135,7 @@ pub struct Process {
     pub seconds: u64,
     /// What it does or waits for, as the server says.
     pub state: String,
-    /// The statement, shortened.
+    /// The statement, up to 4096 characters of it.
     pub statement: String,
 }
 

@@ -150,6 +150,14 @@ impl Sample {
         self.at + self.took / 2
     }
 
+    /// Adds what remora caused before a sample that is left out.
+    pub fn add_own(&mut self, skipped: &Sample) {
+        for (name, number) in &skipped.own {
+            let entry = self.own.entry(name.clone()).or_default();
+            *entry = *entry + *number;
+        }
+    }
+
     /// The value of a status variable, by its name in SHOW STATUS.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {

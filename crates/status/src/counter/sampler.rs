@@ -37,9 +37,13 @@ const DIGESTS: &str = "SELECT schema_name, digest, LEFT(digest_text, 1024), coun
      sum_timer_wait DIV 1000000, sum_rows_examined, sum_rows_sent, sum_errors \
      FROM performance_schema.events_statements_summary_by_digest";
 
-const PROCESSES: &str = "SELECT id, user, host, db, command, time, state, LEFT(info, 500) \
-     FROM information_schema.processlist WHERE command <> 'Sleep' AND id <> CONNECTION_ID() \
-     ORDER BY time DESC LIMIT 200";
+/// The list in information_schema has columns for long texts: MariaDB puts it on disk for each question.
+const PROCESSES: &str = "SHOW FULL PROCESSLIST";
+
+/// When the source committed the last transaction of each channel that MySQL has applied.
+const APPLIED: &str = "SELECT channel_name, \
+     CAST(UNIX_TIMESTAMP(MAX(last_applied_transaction_original_commit_timestamp)) * 1000 AS UNSIGNED) \
+     FROM performance_schema.replication_applier_status_by_worker GROUP BY channel_name";
 
 /// Optional parts of a sample, which cost the server more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,6 +90,8 @@ pub struct Sampler {
     /// When the last answer had come, and the server's uptime in it.
     last: Option<(Duration, Option<f64>)>,
     notes: Vec<String>,
+    /// Whether digests are asked for now.
+    is_digesting: bool,
 }
 
 /// A connection and what is known about its server.
@@ -96,6 +102,7 @@ struct OpenSession {
     begin: Option<Begin>,
     settings: Arc<Settings>,
     replicas: (Part, &'static str),
+    applied: Part,
     queues: Part,
     metrics: Part,
     digests: Part,
@@ -108,7 +115,8 @@ impl Sampler {
     #[must_use]
     pub fn new(target: Target, clock: Box<dyn Clock>, wants: SampleRequest) -> Sampler {
         let names = Arc::new(Names::default());
-        Sampler { target, clock, wants, open: None, names, last: None, notes: Vec::new() }
+        let is_digesting = wants.digests;
+        Sampler { target, clock, wants, open: None, names, last: None, notes: Vec::new(), is_digesting }
     }
 
     /// Notes since the last call that are not errors: parts that this account may not see.
@@ -130,21 +138,26 @@ impl Sampler {
         Ok(sample)
     }
 
-    /// Asks the same session something else, whose load is subtracted from the next sample. `None` without a
-    /// session: before the first sample, and after an error.
+    /// Asks something else over the same session, if there is one; what that adds to the counters is
+    /// subtracted, too.
     ///
     /// # Errors
-    /// Those after which the session can't be used. It is closed then.
-    pub fn also<T>(
+    /// Those of the question. A connection that it lost is made again by the next sample.
+    pub fn over<T>(
         &mut self,
         ask: impl FnOnce(&mut Session) -> Result<T, Error>,
-    ) -> Result<Option<Result<T, Error>>, Error> {
+    ) -> Result<Option<T>, Error> {
         let Some(mut open) = self.open.take() else { return Ok(None) };
-        let done = open.asker.with(ask)?;
-        if !done.as_ref().is_err_and(|error| error.code().is_none() || error.is_connection_lost()) {
+        let answer = open.asker.measure(ask);
+        if !answer.as_ref().is_err_and(|error| error.code().is_none() || error.is_connection_lost()) {
             self.open = Some(open);
         }
-        Ok(Some(done))
+        answer.map(Some)
+    }
+
+    /// Whether to ask for statements by digest, which are many. Only a sampler that was made with them can.
+    pub fn set_digests(&mut self, wanted: bool) {
+        self.is_digesting = wanted;
     }
 
     fn take(&mut self, open: &mut OpenSession) -> Result<Sample, Error> {
@@ -174,7 +187,9 @@ impl Sampler {
         self.mark_restart(&mut sample);
         sample.replicas = open.replicas()?;
         sample.queues = open.queues()?;
-        sample.digests = open.digests()?;
+        if self.is_digesting {
+            sample.digests = open.digests()?;
+        }
         sample.processes = open.processes()?;
         open.samples += 1;
         Ok(sample)
@@ -207,6 +222,7 @@ impl Sampler {
             begin: Some(Begin::First),
             settings: Arc::new(settings),
             replicas: (Part::Unknown, REPLICA_STATUS[0]),
+            applied: Part::Unknown,
             queues: Part::Unknown,
             metrics: Part::Unknown,
             digests: Part::Unknown,
@@ -232,6 +248,9 @@ impl Sampler {
         }
         if self.wants.processes {
             open.processes = open.try_part(PROCESSES)?;
+            if is_mysql {
+                open.applied = open.try_part(APPLIED)?;
+            }
         }
         self.note_denied(&open);
         open.asker.take();
@@ -307,6 +326,10 @@ impl OpenSession {
                 Err(error) => not_fatal::<()>(Err(error))?,
             }
         }
+        if matches!(self.applied, Part::Here | Part::Empty) && !replicas.is_empty() {
+            let answer = self.asker.ask(APPLIED, Cost::Varies)?;
+            replicas.iter_mut().for_each(|replica| row::add_applied_time(replica, &answer));
+        }
         Ok(Some(replicas))
     }
 
@@ -334,7 +357,11 @@ impl OpenSession {
             return Ok(None);
         }
         let answer = self.asker.ask(PROCESSES, Cost::Varies)?;
-        Ok(Some(answer.rows().filter_map(|row| row::process(&row)).collect()))
+        let own = u64::from(self.asker.session().connection_id());
+        let mut all: Vec<Process> = answer.rows().filter_map(|row| row::process(&row)).collect();
+        all.retain(|process| process.command != "Sleep" && process.id != own);
+        all.sort_by_key(|process| (std::cmp::Reverse(process.seconds), process.id));
+        Ok(Some(all))
     }
 
     fn digests(&mut self) -> Result<Option<Vec<Digest>>, Error> {

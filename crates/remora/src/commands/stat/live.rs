@@ -1,60 +1,97 @@
 //! `remora stat --live`: a screen.
 
+mod blocked;
+mod counters;
 mod draw;
+mod item;
+mod overview;
+mod popup;
 mod screen;
+mod state;
+#[cfg(test)]
+mod tests;
+mod watched;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use monitor::fleet::{Fleet, Times};
-use monitor::recording::Recorder;
+use monitor::fleet::{Event, Fleet, Times};
+use monitor::incident::Incident;
+use monitor::recording::{self, Recorder};
 use ratatui::DefaultTerminal;
+use server::Target;
 
-use self::screen::{Screen, Step};
+use self::screen::{Page, Screen, Step};
+use self::watched::FRAMES_MAX;
 use crate::exit::{Exit, stopped};
 use crate::terminal::{self, Keyboard};
 
 /// The longest delay between a key and its effect.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// The servers that are shown.
+pub(crate) struct Shown<'a> {
+    pub(crate) fleet: &'a Fleet,
+    /// How to reach each of them, for sessions of their own.
+    pub(crate) targets: &'a [Target],
+    pub(crate) interval: Duration,
+    /// After how many intervals to end; `None` for never.
+    pub(crate) count: Option<u64>,
+}
+
 /// Shows servers until a key, a signal or the end of the terminal ends it.
-pub(crate) fn run(
-    feed: &Fleet,
-    interval: Duration,
-    stop: &AtomicBool,
-    recorder: Option<&mut Recorder>,
-) -> Result<Exit> {
-    terminal::screen(|terminal, keyboard| follow((terminal, keyboard), feed, interval, stop, recorder))
+pub(crate) fn run(shown: &Shown<'_>, stop: &AtomicBool, recorder: Option<&mut Recorder>) -> Result<Exit> {
+    terminal::screen(|terminal, keyboard| follow((terminal, keyboard), shown, stop, recorder))
 }
 
 fn follow(
     (terminal, keyboard): (&mut DefaultTerminal, &mut Keyboard),
-    feed: &Fleet,
-    interval: Duration,
+    shown: &Shown<'_>,
     stop: &AtomicBool,
     mut recorder: Option<&mut Recorder>,
 ) -> Result<Exit> {
-    let mut screen = Screen::new(feed.names().to_vec(), interval);
-    let mut times = Times::new(interval);
+    let fleet = shown.fleet;
+    let mut screen = Screen::new(fleet.names().to_vec(), shown.interval);
+    let mut times = Times::new(shown.interval);
     let mut next = Instant::now();
+    let mut left = shown.count.map(|count| count.saturating_add(1));
+    fleet.set_digests(false);
     while !stop.load(Ordering::Relaxed) {
         if Instant::now() >= next {
-            feed.ask();
+            if left == Some(0) {
+                return Ok(Exit::Done);
+            }
+            left = left.map(|left| left - 1);
+            fleet.ask();
             next = times.advance();
         }
         let mut has_changed = false;
-        while let Some(event) = feed.next(Instant::now(), stop) {
+        while let Some(event) = fleet.next(Instant::now(), stop) {
             if let (Some(recorder), Ok(sample)) = (&mut recorder, &event.what) {
-                recorder.add(&feed.names()[event.server], sample)?;
+                recorder.add(&fleet.names()[event.server], sample)?;
             }
             screen.take(event);
             has_changed = true;
         }
+        while let Some((server, reply)) = fleet.reply() {
+            screen.reply(server, reply);
+            has_changed = true;
+        }
+        has_changed |= screen.wait(fleet.waited(screen.shown));
         let Some(keys) = keyboard.next(LOOK)? else { return Ok(Exit::HungUp) };
         for key in keys {
-            if screen.key(key) == Step::End {
-                return Ok(Exit::Done);
+            let page = screen.page;
+            match screen.key(key) {
+                Step::End => return Ok(Exit::Done),
+                Step::Go => {}
+                Step::Ask(request) => fleet.request(screen.shown, request),
+                Step::Explain(id) => fleet.explain(screen.shown, shown.targets[screen.shown].clone(), id),
+            }
+            if page != screen.page {
+                // They are many: a server sends them only while somebody looks.
+                fleet.set_digests(screen.page == Page::Statements);
             }
             has_changed = true;
         }
@@ -63,4 +100,46 @@ fn follow(
         }
     }
     Ok(stopped())
+}
+
+/// Shows a recording on the screen, its end first. Of a long one at most [`FRAMES_MAX`] samples of each
+/// server are kept; counters are changes between those.
+pub(crate) fn replay(file: &Path, interval: Duration, stop: &AtomicBool) -> Result<Exit> {
+    let (names, span) = recording::survey(file)?;
+    let frames = u32::try_from(FRAMES_MAX).unwrap_or(u32::MAX);
+    let interval = interval.max(span / frames);
+    let mut screen = Screen::new(names.clone(), interval);
+    let mut last: Vec<Option<Duration>> = vec![None; names.len()];
+    let mut own: Vec<Option<status::counter::sample::Sample>> = vec![None; names.len()];
+    recording::replay(file, None, &mut |name, mut sample| {
+        let server = names.iter().position(|known| known == name).unwrap_or_default();
+        if sample.begin.is_none()
+            && let Some(skipped) = own[server].take()
+        {
+            sample.add_own(&skipped);
+        }
+        let since = last[server].map(|last| sample.at.saturating_sub(last));
+        // A sample may be taken a little earlier or later than scheduled.
+        if sample.begin.is_none() && since.is_some_and(|since| since + interval / 20 < interval) {
+            own[server] = Some(sample);
+        } else {
+            last[server] = Some(sample.at);
+            let notes = Vec::new();
+            screen.take(Event { server, what: Ok(sample), notes, incident: Incident::default() });
+        }
+        Ok(!stop.load(Ordering::Relaxed))
+    })?;
+    screen.show_recording();
+    terminal::screen(|terminal, keyboard| {
+        while !stop.load(Ordering::Relaxed) {
+            terminal.draw(|frame| draw::draw(frame, &mut screen))?;
+            let Some(keys) = keyboard.next(LOOK)? else { return Ok(Exit::HungUp) };
+            for key in keys {
+                if matches!(screen.key(key), Step::End) {
+                    return Ok(Exit::Done);
+                }
+            }
+        }
+        Ok(stopped())
+    })
 }

@@ -115,10 +115,7 @@ impl Follow {
                 return Ok(shown);
             }
         } else if let Some(waiting) = self.waiting[server].take() {
-            for (name, number) in waiting.own {
-                let entry = sample.own.entry(name).or_default();
-                *entry = *entry + number;
-            }
+            sample.add_own(&waiting);
         }
         let since = self.last[server].as_ref().map(|last| sample.at.saturating_sub(last.at));
         // A sample may be taken a little earlier or later than scheduled.

@@ -148,19 +148,15 @@ impl Watched {
 
     fn look(&self, sampler: &mut Sampler, queues: &mut QueueWatch) {
         let sample = sampler.sample();
-        let picture = sampler.also(|session| {
+        let picture = sampler.over(|session| {
             let own = session.connection_id();
             let mut picture = Picture::read(session)?;
             picture.connections.remove(&u64::from(own));
             Ok(picture)
         });
-        let picture = match picture {
-            Ok(Some(picture)) => Some(picture.map_err(|error| error.to_string())),
-            Ok(None) => None,
-            Err(error) => Some(Err(error.to_string())),
-        };
+        let picture = picture.map_err(|error| error.to_string()).transpose();
         let is_new = sample.as_ref().is_ok_and(|sample| sample.begin.is_some());
-        let queues = sampler.also(|session| Ok(queues.look(session, is_new)));
+        let queues = sampler.over(|session| Ok(queues.look(session, is_new)));
         let notes = sampler.notes();
         let mut known = self.known();
         for note in notes {
@@ -179,7 +175,7 @@ impl Watched {
                 }
                 known.take(sample);
                 known.picture = picture;
-                known.queues = queues.ok().flatten().and_then(Result::ok).unwrap_or_default();
+                known.queues = queues.ok().flatten().unwrap_or_default();
             }
         }
     }

@@ -101,6 +101,10 @@ fn a_replica_shows_how_far_it_is_behind_and_its_source_how_many_read_from_it() {
         there.execute("INSERT INTO d.t VALUES (1)").unwrap();
         until("it is stopped", || replication(&replica).1 == 1.0);
         is_told_everywhere(&replica, &recording);
+        let mut screen = crate::top::top(replica.socket(), (80, 24));
+        screen.shows(&["replication from 127.0.0.1", "is stopped: the thread that applies does not", "1062"]);
+        screen.press("3");
+        screen.shows(&["STOPPED", "delay      unknown", "Duplicate entry '1'"]);
     });
 }
 

@@ -1,117 +1,125 @@
 //! What the screen shows, and what keys do.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use locks::kill::{How, Outcome, Target};
+use monitor::fleet::Event;
+use monitor::incident::{Reply, Request};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use status::counter::change::{Discontinuity, Interval, between};
-use status::counter::digest::by_time;
-use status::counter::event::events;
-use status::counter::kind::Kind;
-use status::counter::part::{Digest, Process, Replica};
-use status::counter::sample::{Begin, Sample};
 use status::counter::view::{VIEWS, View};
 
-use super::super::output::{clock, meaning};
-use monitor::fleet::Event;
+use super::popup::Popup;
+use super::watched::{Frame, Server, Watched};
 
-/// Points that are kept for each number.
-pub(super) const HISTORY: usize = 240;
-
-/// How long a message stays. Intervals may be shorter.
-const MESSAGE: Duration = Duration::from_secs(3);
+/// A server that does not answer for this long is reported.
+const SILENT: Duration = Duration::from_secs(3);
 
 /// What to do after a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Step {
     Go,
     End,
+    /// Ask the shown server.
+    Ask(Request),
+    /// Ask for the plan of what a connection runs.
+    Explain(u64),
 }
 
-/// The order of the counters.
+/// A page of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
-    Rate,
-    Name,
-}
-
-/// What is shown in the lower part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Below {
-    Running,
+pub(super) enum Page {
+    Overview,
+    Blocked,
+    Replication,
+    Innodb,
+    Deadlock,
     Statements,
-    Nothing,
+    Counters,
 }
 
-/// A status variable as it is shown.
-#[derive(Clone, Debug)]
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) per_s: Option<f64>,
-    pub(super) value: String,
+impl Page {
+    /// All of them, in the order of their digits.
+    pub(super) const ALL: [Page; 7] = [
+        Page::Overview,
+        Page::Blocked,
+        Page::Replication,
+        Page::Innodb,
+        Page::Deadlock,
+        Page::Statements,
+        Page::Counters,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Page::Overview => "overview",
+            Page::Blocked => "blocked",
+            Page::Replication => "replication",
+            Page::Innodb => "innodb",
+            Page::Deadlock => "deadlock",
+            Page::Statements => "statements",
+            Page::Counters => "counters",
+        }
+    }
 }
 
-/// What is known about a server.
-#[derive(Default)]
-pub(super) struct Server {
-    pub(super) last: Option<Sample>,
-    /// A message about it: that it is unreachable, or was restarted, or a note.
-    pub(super) message: Option<String>,
-    /// When the message appeared, by the clock of samples, unless it stays until the server is back.
-    since: Option<Duration>,
-    /// Messages that wait for their turn.
-    notes: VecDeque<String>,
-    pub(super) is_away: bool,
-    /// A state that is reported as long as it lasts: replication is stopped.
-    pub(super) trouble: Vec<String>,
-    pub(super) lines: Vec<Line>,
-    /// The last rates of counters and values of gauges.
-    pub(super) history: BTreeMap<String, VecDeque<f64>>,
-    /// For each view the last number of each column, and the numbers before.
-    pub(super) views: Vec<Vec<Option<f64>>>,
-    pub(super) view_histories: Vec<Vec<VecDeque<f64>>>,
-    pub(super) processes: Option<Vec<Process>>,
-    pub(super) digests: Option<Vec<Digest>>,
-    pub(super) seconds: f64,
+/// A time in the past.
+struct Past {
+    /// The number of its frame.
+    frame: usize,
+    /// The numbers of that time.
+    server: Server,
 }
 
 pub(super) struct Screen {
     pub(super) names: Vec<String>,
-    pub(super) servers: Vec<Server>,
+    watched: Vec<Watched>,
     pub(super) interval: Duration,
     pub(super) shown: usize,
+    pub(super) page: Page,
+    /// Which numbers are at the top of the overview.
     pub(super) view: usize,
-    pub(super) sort: Sort,
-    pub(super) below: Below,
+    /// Whether lists are in the order of names, or of accounts.
+    pub(super) is_by_name: bool,
     /// Whether counters that do not change are shown too.
     pub(super) is_all: bool,
-    pub(super) is_paused: bool,
-    pub(super) is_helping: bool,
+    pub(super) popup: Option<Popup>,
     pub(super) filter: String,
     /// Whether keys are typed into the filter.
     pub(super) is_typing: bool,
+    /// The first item of the list that is shown.
     pub(super) from: usize,
+    /// The connection that keys act on.
+    pub(super) chosen: Option<u64>,
+    /// The connections of the list, as it was drawn last.
+    pub(super) ids: Vec<u64>,
+    /// Whether a recording is shown: nobody can be asked.
+    pub(super) is_recorded: bool,
+    /// For how many seconds the shown server has not answered, if that is long.
+    pub(super) silent_s: Option<u64>,
+    past: Option<Past>,
     is_new: bool,
 }
 
 impl Screen {
     pub(super) fn new(names: Vec<String>, interval: Duration) -> Screen {
-        let servers = names.iter().map(|_| Server::default()).collect();
         Screen {
+            watched: names.iter().map(|_| Watched::default()).collect(),
             names,
-            servers,
             interval,
             shown: 0,
+            page: Page::Overview,
             view: 0,
-            sort: Sort::Rate,
-            below: Below::Running,
+            is_by_name: false,
             is_all: false,
-            is_paused: false,
-            is_helping: false,
+            popup: None,
             filter: String::new(),
             is_typing: false,
             from: 0,
+            chosen: None,
+            ids: Vec::new(),
+            is_recorded: false,
+            silent_s: None,
+            past: None,
             is_new: true,
         }
     }
@@ -121,56 +129,82 @@ impl Screen {
         std::mem::take(&mut self.is_new)
     }
 
-    /// Processes an answer. While paused, the shown numbers stay, and the history continues.
+    /// Processes an answer. While paused, what is shown stays.
     pub(super) fn take(&mut self, event: Event) {
-        let is_paused = self.is_paused;
-        let server = &mut self.servers[event.server];
-        let sample = match event.what {
-            Ok(sample) => sample,
-            Err(error) => {
-                (server.message, server.since, server.is_away) = (Some(error.to_string()), None, true);
-                return;
-            }
-        };
-        server.is_away = false;
-        let last = server.last.take();
-        let interval = between(last.as_ref(), &sample);
-        if let Some(mark) = interval.mark.filter(|mark| *mark != Discontinuity::Begin(Begin::First)) {
-            server.notes.push_front(format!("{} {}", clock(&sample), meaning(mark)));
-            server.since = None;
+        if let Some(watched) = self.watched.get_mut(event.server) {
+            watched.take(event);
         }
-        let events = events(last.as_ref(), &sample);
-        server.notes.extend(events.into_iter().map(|event| format!("{} {event}", clock(&sample))));
-        server.trouble = sample.replicas.iter().flatten().filter_map(Replica::trouble).collect();
-        server.notes.extend(event.notes);
-        server.next_message(sample.at);
-        server.learn(&interval, is_paused);
-        server.last = Some(sample);
     }
 
+    /// Notes for how long the shown server has not answered. Returns whether that changes what is shown.
+    pub(super) fn wait(&mut self, waited: Option<Duration>) -> bool {
+        let least = SILENT.max(self.interval);
+        let silent_s = waited.filter(|waited| *waited >= least).map(|waited| waited.as_secs());
+        std::mem::replace(&mut self.silent_s, silent_s) != silent_s
+    }
+
+    /// Processes the answer to a key.
+    pub(super) fn reply(&mut self, server: usize, reply: Reply) {
+        let is_awaited = matches!(self.popup, Some(Popup::Asking(_))) && server == self.shown;
+        match reply {
+            Reply::Ended(id, how, outcome) => {
+                let text = match (outcome, how) {
+                    (Outcome::LeftOut(why), _) => format!("not ended: {why}"),
+                    (Outcome::Told, How::Query) => format!("the statement of {id} was told to end"),
+                    (Outcome::Told, How::Connection) => format!("connection {id} was told to end"),
+                };
+                if let Some(watched) = self.watched.get_mut(server) {
+                    watched.say(text);
+                }
+            }
+            // The user has gone on.
+            _ if !is_awaited => {}
+            Reply::Offer(Ok(target), how) => self.popup = Some(Popup::Confirm(target, how)),
+            Reply::Offer(Err(why), _) | Reply::Failed(why) => self.popup = Some(Popup::text("", &why)),
+            Reply::Connection(connection) => self.popup = Some(Popup::connection(connection.as_deref())),
+            Reply::Plan(plan) => self.popup = Some(Popup::plan(plan)),
+        }
+    }
+
+    pub(super) fn watched(&self) -> &Watched {
+        &self.watched[self.shown]
+    }
+
+    /// The numbers that are shown: those of now, or of a time in the past.
     pub(super) fn server(&self) -> &Server {
-        &self.servers[self.shown]
+        self.past.as_ref().map_or(&self.watched().live, |past| &past.server)
+    }
+
+    /// What the server said at the shown time.
+    pub(super) fn frame(&self) -> Option<&Frame> {
+        let newest = self.watched().newest();
+        self.watched().frame(self.past.as_ref().map_or(newest, |past| past.frame))
+    }
+
+    /// Whether a time in the past is shown.
+    pub(super) fn is_past(&self) -> bool {
+        self.past.is_some()
     }
 
     pub(super) fn views(&self) -> &'static [View] {
         &VIEWS
     }
 
-    /// The lines to show, in order.
-    pub(super) fn lines(&self) -> Vec<&Line> {
-        let wanted = self.filter.to_lowercase();
-        let moves = |line: &&Line| self.is_all || line.per_s.is_some_and(|rate| rate != 0.0);
-        let server = self.server();
-        let mut lines: Vec<&Line> = server.lines.iter().filter(moves).collect();
-        lines.retain(|line| line.name.to_lowercase().contains(&wanted));
-        match self.sort {
-            Sort::Name => lines.sort_by_key(|line| line.name.to_lowercase()),
-            Sort::Rate => lines.sort_by(|a, b| {
-                let rate = |line: &Line| line.per_s.unwrap_or(-1.0);
-                rate(b).total_cmp(&rate(a)).then_with(|| a.name.cmp(&b.name))
-            }),
-        }
-        lines
+    /// Shows the newest of what a recording has.
+    pub(super) fn show_recording(&mut self) {
+        self.is_recorded = true;
+        self.go_to(self.watched().newest());
+    }
+
+    fn go_to(&mut self, frame: usize) {
+        self.past = Some(Past { frame, server: self.watched().at(frame) });
+    }
+
+    /// Goes back or forward in time.
+    fn travel(&mut self, seconds: i64) {
+        let newest = self.watched().newest();
+        let from = self.past.as_ref().map_or(newest, |past| past.frame);
+        self.go_to(self.watched().beside(from, seconds));
     }
 
     pub(super) fn key(&mut self, key: KeyEvent) -> Step {
@@ -182,38 +216,144 @@ impl Screen {
             self.type_key(key.code);
             return Step::Go;
         }
-        if self.is_helping {
-            self.is_helping = false;
-            return Step::Go;
+        if let Some(popup) = self.popup.take() {
+            return self.popup_key(popup, key.code);
         }
         match key.code {
             KeyCode::Char('q') => return Step::End,
+            KeyCode::Char(digit @ '1'..='7') => {
+                let at = usize::try_from(u32::from(digit) - u32::from('1')).unwrap_or(0);
+                self.turn_to(Page::ALL[at]);
+            }
             KeyCode::Esc => self.filter.clear(),
-            KeyCode::Char('?' | 'h') => self.is_helping = true,
-            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('?' | 'h') => self.popup = Some(Popup::help()),
+            KeyCode::Char(' ') => self.pause(),
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char('a') => self.is_all = !self.is_all,
-            KeyCode::Char('s') => {
-                self.sort = if self.sort == Sort::Rate { Sort::Name } else { Sort::Rate };
+            KeyCode::Char('s') => self.is_by_name = !self.is_by_name,
+            KeyCode::Char('v') => self.view = (self.view + 1) % self.views().len(),
+            KeyCode::Char('k') => return self.offer(How::Query),
+            KeyCode::Char('K') => return self.offer(How::Connection),
+            KeyCode::Char('e') => return self.ask(Step::Explain),
+            KeyCode::Enter => return self.whole_statement(),
+            KeyCode::Left => self.travel(-1),
+            KeyCode::Right => self.travel(1),
+            KeyCode::Char('<') => self.travel(-60),
+            KeyCode::Char('>') => self.travel(60),
+            KeyCode::Tab => self.turn_server(1),
+            KeyCode::BackTab => self.turn_server(self.names.len() - 1),
+            _ => self.move_key(key.code),
+        }
+        Step::Go
+    }
+
+    fn turn_to(&mut self, page: Page) {
+        (self.page, self.from, self.chosen) = (page, 0, None);
+    }
+
+    fn turn_server(&mut self, by: usize) {
+        self.shown = (self.shown + by) % self.names.len();
+        (self.from, self.chosen) = (0, None);
+        if self.past.take().is_some() {
+            self.go_to(self.watched().newest());
+        }
+    }
+
+    /// Holds what is shown, or returns to now. A recording has no now.
+    fn pause(&mut self) {
+        if self.past.is_none() || self.is_recorded {
+            self.go_to(self.watched().newest());
+        } else {
+            self.past = None;
+        }
+    }
+
+    fn move_key(&mut self, code: KeyCode) {
+        let by: i64 = match code {
+            KeyCode::Down => 1,
+            KeyCode::Up => -1,
+            KeyCode::PageDown => 10,
+            KeyCode::PageUp => -10,
+            KeyCode::Home => i64::MIN / 2,
+            _ => return,
+        };
+        let moved =
+            |at: usize| usize::try_from(i64::try_from(at).unwrap_or(0).saturating_add(by)).unwrap_or(0);
+        if self.ids.is_empty() {
+            self.from = moved(self.from);
+            return;
+        }
+        let at = self.chosen.and_then(|id| self.ids.iter().position(|one| *one == id));
+        let next = at.map_or(0, moved).min(self.ids.len() - 1);
+        self.chosen = self.ids.get(next).copied();
+    }
+
+    /// Asks about the chosen connection.
+    fn ask(&mut self, question: impl FnOnce(u64) -> Step) -> Step {
+        let Some(id) = self.chosen else {
+            self.popup = Some(Popup::text("", "choose a connection first: up and down"));
+            return Step::Go;
+        };
+        if self.is_past() {
+            let why = match self.is_recorded {
+                true => "this is a recording: nobody can be asked",
+                false => "this is the past: space returns to now",
+            };
+            self.popup = Some(Popup::text("", why));
+            return Step::Go;
+        }
+        self.popup = Some(Popup::Asking(format!("asking the server about {id}; any key stops the wait")));
+        question(id)
+    }
+
+    fn offer(&mut self, how: How) -> Step {
+        self.ask(|id| Step::Ask(Request::Offer(id, how)))
+    }
+
+    /// The whole statement: of the past, as much of it as was kept.
+    fn whole_statement(&mut self) -> Step {
+        let kept = self.chosen.filter(|_| self.is_past()).and_then(|id| self.kept_statement(id));
+        match kept {
+            Some(statement) => {
+                self.popup = Some(Popup::text("statement", &statement));
+                Step::Go
             }
-            KeyCode::Char('r') => {
-                self.below = if self.below == Below::Running { Below::Nothing } else { Below::Running };
+            None => self.ask(|id| Step::Ask(Request::Connection(id))),
+        }
+    }
+
+    fn kept_statement(&self, id: u64) -> Option<String> {
+        let frame = self.frame()?;
+        let picture = frame.incident.picture.as_ref();
+        let connection = picture.and_then(|picture| picture.connections.get(&id));
+        let of_picture = connection.map(|one| match &one.last_statement {
+            Some(last) if one.statement.is_empty() => last.clone(),
+            _ => one.statement.clone(),
+        });
+        let process = frame.sample.processes.iter().flatten().find(|process| process.id == id);
+        of_picture.or_else(|| process.map(|process| process.statement.clone()))
+    }
+
+    fn popup_key(&mut self, popup: Popup, code: KeyCode) -> Step {
+        match (popup, code) {
+            (Popup::Confirm(target, how), KeyCode::Char('y')) => return Self::end(target, how),
+            (Popup::Text(mut text), code) => {
+                text.from = match code {
+                    KeyCode::Down => text.from + 1,
+                    KeyCode::Up => text.from.saturating_sub(1),
+                    KeyCode::PageDown => text.from + 10,
+                    KeyCode::PageUp => text.from.saturating_sub(10),
+                    _ => return Step::Go,
+                };
+                self.popup = Some(Popup::Text(text));
             }
-            KeyCode::Char('d') => {
-                self.below = if self.below == Below::Statements { Below::Nothing } else { Below::Statements };
-            }
-            KeyCode::Right | KeyCode::Char('v') => self.view = (self.view + 1) % self.views().len(),
-            KeyCode::Left => self.view = (self.view + self.views().len() - 1) % self.views().len(),
-            KeyCode::Tab => self.shown = (self.shown + 1) % self.names.len(),
-            KeyCode::BackTab => self.shown = (self.shown + self.names.len() - 1) % self.names.len(),
-            KeyCode::Down => self.from += 1,
-            KeyCode::Up => self.from = self.from.saturating_sub(1),
-            KeyCode::PageDown => self.from += 10,
-            KeyCode::PageUp => self.from = self.from.saturating_sub(10),
-            KeyCode::Home => self.from = 0,
             _ => {}
         }
         Step::Go
+    }
+
+    fn end(target: Box<Target>, how: How) -> Step {
+        Step::Ask(Request::End(target, how))
     }
 
     fn type_key(&mut self, code: KeyCode) {
@@ -227,84 +367,6 @@ impl Screen {
             KeyCode::Char(c) => self.filter.push(c),
             _ => {}
         }
-        self.from = 0;
-    }
-}
-
-fn push(history: &mut VecDeque<f64>, number: f64) {
-    if history.len() == HISTORY {
-        history.pop_front();
-    }
-    history.push_back(number);
-}
-
-impl Server {
-    /// Shows the next message, when the one before it was shown for long enough.
-    fn next_message(&mut self, now: Duration) {
-        if self.since.is_none_or(|since| now.saturating_sub(since) >= MESSAGE) {
-            self.message = self.notes.pop_front();
-            self.since = self.message.as_ref().map(|_| now);
-        }
-    }
-
-    fn learn(&mut self, interval: &Interval<'_>, is_paused: bool) {
-        let mut lines = Vec::new();
-        for row in interval.rows() {
-            let per_s = row.per_s(interval.seconds);
-            let number = match row.name.ty.kind {
-                Kind::Counter => per_s,
-                _ => row.value.number().map(|value| value.as_f64()),
-            };
-            if let Some(number) = number {
-                match self.history.get_mut(&*row.name.text) {
-                    Some(history) => push(history, number),
-                    None => push(self.history.entry(row.name.text.to_string()).or_default(), number),
-                }
-            }
-            lines.push(Line {
-                name: row.name.text.to_string(),
-                kind: row.name.ty.kind,
-                per_s,
-                value: row.value.to_string(),
-            });
-        }
-        let mut views = Vec::new();
-        self.view_histories.resize_with(VIEWS.len(), Vec::new);
-        for (view, histories) in VIEWS.iter().zip(&mut self.view_histories) {
-            histories.resize_with(view.columns.len(), VecDeque::new);
-            let numbers: Vec<Option<f64>> = view.columns.iter().map(|column| column.of(interval)).collect();
-            for (number, history) in numbers.iter().zip(histories) {
-                // A missing number takes a place too, because time has passed.
-                push(history, number.unwrap_or(0.0));
-            }
-            views.push(numbers);
-        }
-        if is_paused || !interval.is_whole() && !self.lines.is_empty() {
-            return;
-        }
-        (self.lines, self.views, self.seconds) = (lines, views, interval.seconds);
-        self.processes.clone_from(&interval.now.processes);
-        if interval.is_whole() {
-            self.digests = by_time(interval);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_note_has_its_turn() {
-        let mut server = Server { notes: ["a", "b"].map(str::to_owned).into(), ..Server::default() };
-        let mut shown = String::new();
-        for second in 10..18 {
-            server.next_message(Duration::from_secs(second));
-            shown.push_str(server.message.as_deref().unwrap_or("-"));
-        }
-        assert_eq!(shown, "aaabbb--");
-        server.notes.push_back("c".to_owned());
-        server.next_message(Duration::from_secs(18));
-        assert_eq!(server.message.as_deref(), Some("c"));
+        (self.from, self.chosen) = (0, None);
     }
 }

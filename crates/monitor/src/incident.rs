@@ -1,0 +1,170 @@
+//! What is asked of a server besides samples, over the same session: who waits for whom, the last deadlock,
+//! and what ending a connection means. The effect of all of it is subtracted from the next sample.
+//!
+//! Each of these questions costs much more than a sample, so it is asked only when a sample shows a reason.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
+use locks::{Connection, Deadlock, Picture, is_lock_wait, last_deadlock};
+use server::{Error, Session};
+use status::counter::number::Number;
+use status::counter::sample::Sample;
+use status::counter::sampler::Sampler;
+
+/// InnoDB renews its copy of transactions only if nobody has read it for 0.1 s.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// After so many samples a server is asked for the last deadlock even if it counts none: MySQL 5.6 counts
+/// them only when it is told to.
+const DEADLOCK_AGAIN: u64 = 30;
+
+/// What was found besides a sample.
+#[derive(Clone, Debug, Default)]
+pub struct Incident {
+    /// Who waits for whom; `None` if the sample shows nobody who waits.
+    pub picture: Option<Arc<Picture>>,
+    /// The last deadlock; `None` if there was none, or this account may not see it.
+    pub deadlock: Option<Arc<Deadlock>>,
+    /// Connections that were told to end, and how many rows are still to be brought back.
+    pub ending: Vec<(u64, u64)>,
+    /// Why something of this could not be read.
+    pub failed: Option<String>,
+}
+
+/// A question about one connection.
+#[derive(Debug)]
+pub enum Request {
+    /// Whom ending it would mean; nothing is ended.
+    Offer(u64, How),
+    /// End it.
+    End(Box<Target>, How),
+    /// What it runs, whole.
+    Connection(u64),
+}
+
+/// The answer.
+#[derive(Debug)]
+pub enum Reply {
+    /// Whom ending it would mean, or why it must not be ended.
+    Offer(Result<Box<Target>, String>, How),
+    /// How the attempt to end it ended.
+    Ended(u64, How, Outcome),
+    /// The connection as it is now; `None` if it has ended.
+    Connection(Option<Box<Connection>>),
+    /// The plan of what it runs, or why there is none.
+    Plan(Result<locks::explain::Plan, String>),
+    /// The server answered with an error.
+    Failed(String),
+}
+
+/// Looks for reasons in samples, and asks.
+#[derive(Default)]
+pub(crate) struct Attendant {
+    found: Incident,
+    /// When the waits were read last.
+    looked: Option<Instant>,
+    /// The number of deadlocks at the time of the last look for one, and the samples since.
+    deadlocks: Option<(Option<Number>, u64)>,
+    ending: Vec<(Target, How)>,
+}
+
+impl Attendant {
+    /// Asks what this sample gives a reason for. Errors of single questions are a part of the result.
+    pub(crate) fn attend(&mut self, sampler: &mut Sampler, sample: &Sample) -> Incident {
+        let wants_picture = somebody_waits(sample);
+        let is_time = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
+        let wants_deadlock = self.wants_deadlock(sample);
+        if !wants_picture {
+            self.found.picture = None;
+        }
+        if (wants_picture && is_time) || wants_deadlock || !self.ending.is_empty() {
+            self.looked = Some(Instant::now());
+            let asked = sampler.over(|session| self.ask(session, wants_picture, wants_deadlock));
+            self.found.failed = asked.err().map(|error| error.to_string());
+        }
+        self.found.clone()
+    }
+
+    fn wants_deadlock(&mut self, sample: &Sample) -> bool {
+        let count = sample.number("Innodb_deadlocks");
+        match &mut self.deadlocks {
+            Some((known, since)) if *known == count && *since < DEADLOCK_AGAIN => {
+                *since += 1;
+                false
+            }
+            deadlocks => {
+                *deadlocks = Some((count, 0));
+                true
+            }
+        }
+    }
+
+    fn ask(&mut self, session: &mut Session, wants_picture: bool, wants_deadlock: bool) -> Result<(), Error> {
+        if wants_picture {
+            self.found.picture = Some(Arc::new(Picture::read(session)?));
+        }
+        let mut left = Vec::new();
+        for (target, how) in std::mem::take(&mut self.ending) {
+            if let Some(rows) = target.remaining(session, how)? {
+                left.push((target.connection.id, rows));
+                self.ending.push((target, how));
+            }
+        }
+        self.found.ending = left;
+        if wants_deadlock {
+            match session.strings("SHOW ENGINE INNODB STATUS") {
+                Ok(rows) => {
+                    let text = rows.into_iter().flatten().flatten().max_by_key(String::len);
+                    self.found.deadlock = text.and_then(|text| last_deadlock(&text)).map(Arc::new);
+                }
+                // Not every account may see it.
+                Err(error) if error.code().is_some() && !error.is_connection_lost() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a question.
+    pub(crate) fn answer(&mut self, sampler: &mut Sampler, request: Request) -> Reply {
+        match sampler.over(|session| answer(session, request)) {
+            Ok(Some((reply, ended))) => {
+                self.ending.extend(ended);
+                reply
+            }
+            Ok(None) => Reply::Failed("there is no connection to the server now".to_owned()),
+            Err(error) => Reply::Failed(error.to_string()),
+        }
+    }
+}
+
+/// The answer, and who was told to end.
+fn answer(session: &mut Session, request: Request) -> Result<(Reply, Option<(Target, How)>), Error> {
+    Ok(match request {
+        Request::Offer(id, how) => {
+            let picture = Picture::read(session)?;
+            let found = choose(&picture, &Selection { ids: vec![id], ..Selection::default() }).pop();
+            let limits = Limits { own: session.connection_id().into(), replication: false };
+            let offer = match found {
+                None => Err(format!("there is no connection {id}")),
+                Some(target) => target.objection(how, &limits).map_or(Ok(Box::new(target)), Err),
+            };
+            (Reply::Offer(offer, how), None)
+        }
+        Request::End(target, how) => {
+            let outcome = target.end(session, how)?;
+            let id = target.connection.id;
+            let is_told = outcome == Outcome::Told;
+            (Reply::Ended(id, how, outcome), is_told.then_some((*target, how)))
+        }
+        Request::Connection(id) => (Reply::Connection(locks::connection(session, id)?.map(Box::new)), None),
+    })
+}
+
+/// Whether a sample shows somebody who waits for a lock.
+fn somebody_waits(sample: &Sample) -> bool {
+    let is_waiting = sample.processes.iter().flatten().any(|process| is_lock_wait(&process.state));
+    is_waiting || sample.number("Innodb_row_lock_current_waits").is_some_and(|waits| !waits.is_zero())
+}

@@ -1,0 +1,82 @@
+//! Who waits for whom.
+
+use locks::{Node, Party, Picture};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+
+use super::super::super::blockers::between;
+use super::super::super::blockers::text::Text;
+use super::item::{DIM, Item, List};
+use super::screen::Screen;
+
+const HOLDER: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+
+/// The tree of those who wait, the words of `remora blockers`.
+pub(super) fn list(screen: &Screen, width: usize) -> List {
+    let frame = screen.frame();
+    let picture = frame.and_then(|frame| frame.incident.picture.as_deref());
+    let failed = frame.and_then(|frame| frame.incident.failed.as_ref());
+    let mut items: Vec<Item> = picture.map_or_else(Vec::new, |picture| tree(picture, width));
+    items.extend(failed.map(|why| Item::plain(vec![Line::from(format!("not read: {why}")).style(DIM)])));
+    let waiting = picture.map_or(0, |picture| picture.waiting().len());
+    let title = match (waiting, screen.is_recorded) {
+        (_, true) => "who waited is not in a recording".to_owned(),
+        (0, _) => "nobody is seen to wait for a lock".to_owned(),
+        (1, _) => "1 waits for a lock".to_owned(),
+        (many, _) => format!("{many} wait for locks"),
+    };
+    List { title, head: None, items }
+}
+
+fn tree(picture: &Picture, width: usize) -> Vec<Item> {
+    let text = Text { picture, width: Some(width) };
+    let nodes = locks::tree(&picture.waits);
+    let mut above: Vec<&Party> = Vec::new();
+    let mut items = Vec::new();
+    for node in &nodes {
+        above.truncate(node.depth);
+        let wait = above.last().and_then(|holder| between(&picture.waits, &node.party, holder));
+        above.push(&node.party);
+        items.push(item(node, text.node(node, wait)));
+    }
+    for party in &picture.unexplained {
+        let node = Node { party: party.clone(), depth: 1, is_repeated: false };
+        let mut lines = text.node(&node, None);
+        lines.push("        it waits, but the server does not say for whom".to_owned());
+        items.push(item(&node, lines));
+    }
+    let gaps = picture.gaps.iter().map(|gap| Item::plain(vec![Line::from(gap.what.clone()).style(DIM)]));
+    items.extend(gaps);
+    items
+}
+
+fn item(node: &Node, lines: Vec<String>) -> Item {
+    let id = match node.party {
+        Party::Connection(id) => Some(id),
+        Party::Prepared(_) => None,
+    };
+    let style = if node.depth == 0 { HOLDER } else { Style::new() };
+    let mut lines: Vec<Line<'static>> = lines.into_iter().map(Line::from).collect();
+    if let Some(first) = lines.first_mut() {
+        *first = std::mem::take(first).style(style);
+    }
+    Item { id, lines }
+}
+
+/// What is told above every page: how many wait, and behind whom.
+pub(super) fn alarm(picture: &Picture) -> Option<String> {
+    let waiting = picture.waiting().len();
+    let who = match waiting {
+        0 => return None,
+        1 => "1 waits for a lock".to_owned(),
+        many => format!("{many} wait for locks"),
+    };
+    let worst = picture.blocking().into_iter().max_by_key(|party| picture.waiting_behind(party));
+    let Some(Party::Connection(id)) = worst else { return Some(format!("{who} (2 shows them)")) };
+    let connection = picture.connections.get(id);
+    let doing = connection.map(|one| match one.is_idle() {
+        true => format!(", which has been idle for {} s", one.seconds),
+        false => format!(", which runs for {} s", one.seconds),
+    });
+    Some(format!("{who}, most behind {id}{} (2 shows them)", doing.unwrap_or_default()))
+}

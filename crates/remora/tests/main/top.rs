@@ -1,0 +1,144 @@
+//! `remora top` in an incident.
+
+use std::time::{Duration, Instant};
+
+use server::Session;
+
+use crate::screen::Terminal;
+use crate::support::{PATIENCE, connect, of_today, on_products, products, start, tell, until};
+
+/// The screen of a server.
+pub(crate) fn top(socket: &std::path::Path, size: (usize, usize)) -> Terminal {
+    let program = env!("CARGO_BIN_EXE_remora");
+    Terminal::run(&format!("{program} top 0.3 --no-defaults -u root -S {}", socket.display()), size)
+}
+
+/// A session that waits long enough.
+fn session(socket: &std::path::Path) -> Session {
+    let mut session = connect(socket);
+    session.execute("SET innodb_lock_wait_timeout = 600, lock_wait_timeout = 600").unwrap();
+    session
+}
+
+/// Two sessions that wait for each other.
+fn a_deadlock_is_taken_apart(socket: &std::path::Path, screen: &mut Terminal) {
+    let mut first = session(socket);
+    let mut second = session(socket);
+    for (session, id) in [(&mut first, 1), (&mut second, 2)] {
+        session.execute("BEGIN").unwrap();
+        session.execute(&format!("UPDATE d.t SET a = 9 WHERE id = {id}")).unwrap();
+    }
+    let other = std::thread::spawn(move || first.execute("UPDATE d.t SET a = 5 WHERE id = 2").is_ok());
+    screen.shows(&["1 waits for a lock"]);
+    let is_second = second.execute("UPDATE d.t SET a = 6 WHERE id = 1").is_ok();
+    drop(second);
+    assert_ne!(other.join().unwrap(), is_second);
+    screen.press("5");
+    screen.shows(&[
+        "the last deadlock",
+        "UPDATE d.t SET a = 5 WHERE id = 2",
+        "ROLLED BACK",
+        "held   d.t, index PRIMARY",
+    ]);
+}
+
+#[test]
+fn a_chain_is_seen_explained_and_ended_by_keys() {
+    on_products(&of_today(products()), |product| {
+        tell(product);
+        let server = start(product, &["--server-id=7"]);
+        let mut watch = connect(server.socket());
+        watch
+            .execute("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB")
+            .unwrap();
+        watch.execute("INSERT INTO d.t VALUES (1, 1), (2, 2)").unwrap();
+        let mut screen = top(server.socket(), (80, 24));
+        screen.shows(&["what runs now: 0", "stmt/s 0", "sel/s 0", "? keys"]);
+        screen.press("2");
+        screen.shows(&["nobody is seen to wait for a lock"]);
+
+        let mut holder = session(server.socket());
+        holder.execute("BEGIN").unwrap();
+        holder.execute("UPDATE d.t SET a = 7 WHERE id = 1").unwrap();
+        let mut waiter = session(server.socket());
+        let (held, waits) = (holder.connection_id(), waiter.connection_id());
+        let waiting = std::thread::spawn(move || {
+            waiter
+                .execute("UPDATE /* the whole statement */ d.t SET a = 8 WHERE id = 1")
+                .map(|done| done.affected)
+        });
+        let alarm = format!("1 waits for a lock, most behind {held}, which has been idle for");
+        screen.shows(&[
+            &alarm,
+            &format!("{held}  root@localhost, idle for"),
+            "1 row locked, 1 row changed",
+            &format!("{waits}  root@localhost, running for"),
+            "waits for a row of d.t",
+        ]);
+        // The holder is chosen first, then the waiter.
+        screen.press("\x1b[B\x1b[B");
+        screen.press("\r");
+        screen.shows(&[&format!("statement of {waits}"), "UPDATE /* the whole statement */ d.t SET a = 8"]);
+        screen.press("x");
+        // A plan is asked for in a way that can't wait for the lock.
+        screen.press("e");
+        screen.shows(&["id: 1", "select_type: ", "table: t"]);
+        assert!(!waiting.is_finished());
+        screen.press("x");
+        screen.press("k");
+        screen.shows(&["end this statement?", "only its statement would be taken back"]);
+        // Any other key ends nothing.
+        screen.press("n");
+        screen.press("\x1b[A");
+        // Only the connection of the holder is worth ending.
+        screen.press("k");
+        screen.shows(&["runs no statement: KILL QUERY would free nothing"]);
+        screen.press("x");
+        screen.press("K");
+        screen.shows(&["end this connection?", "1 waits for it", "rolled back: 1 row changed"]);
+        assert!(!waiting.is_finished());
+        screen.press("y");
+        assert_eq!(waiting.join().unwrap().unwrap(), 1);
+        screen.shows(&["nobody is seen to wait for a lock"]);
+        assert_eq!(watch.value("SELECT a FROM d.t WHERE id = 1").unwrap().as_deref(), Some("8"));
+        let holds = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {held}");
+        until("the holder is gone", || watch.value(&holds).unwrap().as_deref() == Some("0"));
+
+        a_deadlock_is_taken_apart(server.socket(), &mut screen);
+        screen.press("q");
+        assert_eq!(screen.end(), Some(0));
+    });
+}
+
+/// What a server does by itself, times, which are not corrected, and what the query cache of MySQL 5.6 counts
+/// of everybody although it is off.
+const ITS_OWN: [&str; 6] = ["Innodb_", "Query_time", "Busy_time", "Cpu_time", "Uptime", "Qcache_not_cached"];
+
+#[test]
+fn an_idle_server_is_shown_as_idle() {
+    on_products(&of_today(products()), |product| {
+        tell(product);
+        let server = start(product, &["--performance-schema=ON"]);
+        let mut screen = top(server.socket(), (120, 40));
+        screen.shows(&["what runs now: 0", "stmt/s 0", "conn 0"]);
+        // With statements by digest it asks the most.
+        screen.press("6");
+        screen.shows(&["statements that took the most time"]);
+        screen.press("7");
+        screen.shows(&["status variables, those that changed"]);
+        // The digests' last effect ends with the next sample, and ten more show what else there is.
+        let (mut quiet, mut last, begin) = (0, String::new(), Instant::now());
+        while quiet < 10 {
+            let text = screen.text();
+            if text == last {
+                std::thread::park_timeout(Duration::from_millis(20));
+                continue;
+            }
+            let rates = text.lines().skip(4).filter(|line| line.contains("/s "));
+            let is_ours = |line: &&str| !ITS_OWN.iter().any(|own| line.starts_with(own));
+            quiet = if rates.filter(is_ours).count() == 0 { quiet + 1 } else { 0 };
+            assert!(begin.elapsed() < PATIENCE / 5, "{text}");
+            last = text;
+        }
+    });
+}
