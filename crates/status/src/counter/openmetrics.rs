@@ -35,11 +35,25 @@ struct Metric {
 #[derive(Default)]
 struct Page(BTreeMap<String, Metric>);
 
+/// A type of OpenMetrics, such as `gauge`, and the unit, which is empty for none.
+#[derive(Clone, Copy)]
+struct MetricType {
+    kind: &'static str,
+    unit: &'static str,
+}
+
+/// A gauge without a unit.
+const GAUGE: MetricType = MetricType { kind: "gauge", unit: "" };
+/// A gauge of seconds.
+const GAUGE_S: MetricType = MetricType { kind: "gauge", unit: "seconds" };
+/// What is told in labels.
+const INFO: MetricType = MetricType { kind: "info", unit: "" };
+
 impl Page {
     fn add(
         &mut self,
         name: &str,
-        (kind, unit): (&'static str, &'static str),
+        MetricType { kind, unit }: MetricType,
         help: &str,
         (labels, value): (&str, &str),
     ) {
@@ -65,7 +79,7 @@ pub fn page(sources: &[Source<'_>]) -> String {
     for source in sources {
         let server = format!("server=\"{}\"", escaped(source.server));
         let up = if source.sample.is_some() { "1" } else { "0" };
-        page.add("mysql_up", ("gauge", ""), "Whether the server answered.", (&server, up));
+        page.add("mysql_up", GAUGE, "Whether the server answered.", (&server, up));
         if let Some(sample) = source.sample {
             of_sample(&mut page, &server, sample);
         }
@@ -103,25 +117,25 @@ fn of_sample(page: &mut Page, server: &str, sample: &Sample) {
             Some((front, metric, label, rest)) => {
                 let labels = format!("{server},{label}=\"{}\"", escaped(rest));
                 let help = format!("Status variables {front}* of the server.");
-                page.add(metric, (kind, ""), &help, (&labels, &number));
+                page.add(metric, MetricType { kind, unit: "" }, &help, (&labels, &number));
             }
             None => {
                 let (metric, unit) = metric_name(&name.text, name.ty);
                 let help = format!("Status variable {} of the server.", name.text);
-                page.add(&metric, (kind, unit), &help, (server, &number));
+                page.add(&metric, MetricType { kind, unit }, &help, (server, &number));
             }
         }
     }
     let seconds = |time: std::time::Duration| format!("{:.6}", time.as_secs_f64());
     page.add(
         "remora_sample_seconds",
-        ("gauge", "seconds"),
+        GAUGE_S,
         "How long the server took to answer.",
         (server, &seconds(sample.took)),
     );
     if let Some(version) = sample.settings.0.get("version") {
         let labels = format!("{server},version=\"{}\"", escaped(version));
-        page.add("mysql_server", ("info", ""), "The server.", (&labels, "1"));
+        page.add("mysql_server", INFO, "The server.", (&labels, "1"));
     }
     for replica in sample.replicas.iter().flatten() {
         of_replica(page, server, replica);
@@ -135,44 +149,44 @@ fn of_replica(page: &mut Page, server: &str, replica: &Replica) {
     let labels =
         format!("{server},channel=\"{}\",source=\"{}\"", escaped(&replica.channel), escaped(&replica.source));
     let runs = |state: &str| if state == "Yes" { "1" } else { "0" };
-    let gauge = ("gauge", "");
     page.add(
         "mysql_replica_io_running",
-        gauge,
+        GAUGE,
         "Whether the thread that reads runs.",
         (&labels, runs(&replica.io)),
     );
     page.add(
         "mysql_replica_sql_running",
-        gauge,
+        GAUGE,
         "Whether the thread that applies runs.",
         (&labels, runs(&replica.sql)),
     );
     let help = "Number of the error that stopped replication, 0 for none.";
     let errno = replica.errno.filter(|_| replica.is_stopped()).unwrap_or(0);
-    page.add("mysql_replica_error_number", gauge, help, (&labels, &errno.to_string()));
+    page.add("mysql_replica_error_number", GAUGE, help, (&labels, &errno.to_string()));
     if replica.is_stopped() && !replica.error.is_empty() {
         let labels = format!("{labels},error=\"{}\"", escaped(&replica.error));
-        page.add("mysql_replica_error", ("info", ""), "The error that stopped replication.", (&labels, "1"));
+        page.add("mysql_replica_error", INFO, "The error that stopped replication.", (&labels, "1"));
     }
     // For an unknown delay there is no value: zero would be wrong.
     if let Some(delay) = replica.delay_s {
         let help = "Seconds behind the source.";
-        page.add("mysql_replica_delay_seconds", ("gauge", "seconds"), help, (&labels, &delay.to_string()));
+        page.add("mysql_replica_delay_seconds", GAUGE_S, help, (&labels, &delay.to_string()));
     }
     let help = "Seconds by which it is delayed on purpose.";
     let wanted = replica.wanted_delay_s.unwrap_or(0).to_string();
-    page.add("mysql_replica_wanted_delay_seconds", ("gauge", "seconds"), help, (&labels, &wanted));
+    page.add("mysql_replica_wanted_delay_seconds", GAUGE_S, help, (&labels, &wanted));
     if let Some(unapplied) = replica.unapplied {
         let help = "Transactions that are received and not applied, by GTID.";
-        page.add("mysql_replica_unapplied_transactions", gauge, help, (&labels, &unapplied.to_string()));
+        page.add("mysql_replica_unapplied_transactions", GAUGE, help, (&labels, &unapplied.to_string()));
     }
 }
 
 fn of_queue(page: &mut Page, server: &str, queue: &Queue) {
     let labels = format!("{server},queue=\"{}\"", escaped(&queue.name));
-    let mut add =
-        |name, kind, help, rows: u64| page.add(name, (kind, "rows"), help, (&labels, &rows.to_string()));
+    let mut add = |name, kind, help, rows: u64| {
+        page.add(name, MetricType { kind, unit: "rows" }, help, (&labels, &rows.to_string()))
+    };
     add("mysql_queue_waiting_rows", "gauge", "Rows that wait.", queue.waiting);
     add("mysql_queue_owned_rows", "gauge", "Rows that somebody has taken.", queue.owned);
     add("mysql_queue_written_rows", "counter", "Rows written since the queue was opened.", queue.written);

@@ -6,13 +6,24 @@ use super::formula::{
 };
 use super::{Column, Formula, Shape, View};
 
+/// What a column is called: in records, and on a screen.
+struct ColumnName {
+    key: &'static str,
+    head: &'static str,
+}
+
+const fn name(key: &'static str, head: &'static str) -> ColumnName {
+    ColumnName { key, head }
+}
+
 const fn column(
-    (key, head): (&'static str, &'static str),
+    name: ColumnName,
     shape: Shape,
     names: &'static [&'static str],
     formula: Formula,
     what: &'static str,
 ) -> Column {
+    let ColumnName { key, head } = name;
     Column { key, head, shape, what, names, formula }
 }
 
@@ -23,7 +34,7 @@ const fn rate(
     names: &'static [&'static str],
     what: &'static str,
 ) -> Column {
-    column((key, head), Shape::PerSecond, names, rate_of, what)
+    column(name(key, head), Shape::PerSecond, names, rate_of, what)
 }
 
 /// A counter of bytes, per second.
@@ -33,7 +44,7 @@ const fn bytes_rate(
     names: &'static [&'static str],
     what: &'static str,
 ) -> Column {
-    column((key, head), Shape::BytesPerSecond, names, rate_of, what)
+    column(name(key, head), Shape::BytesPerSecond, names, rate_of, what)
 }
 
 /// A current number.
@@ -43,7 +54,7 @@ const fn gauge(
     names: &'static [&'static str],
     what: &'static str,
 ) -> Column {
-    column((key, head), Shape::Count, names, gauge_of, what)
+    column(name(key, head), Shape::Count, names, gauge_of, what)
 }
 
 const WRITES: &[&str] = &[
@@ -108,10 +119,10 @@ pub(super) const OVERVIEW: View = View {
             &["Innodb_buffer_pool_reads"],
             "pages that were not in the buffer pool",
         ),
-        column(("pool_dirty", "dirty"), Shape::Share, DIRTY, part_of, DIRTY_WHAT),
-        column(("redo", "redo/s"), Shape::BytesPerSecond, REDO_WRITTEN, first_rate, "redo log written"),
+        column(name("pool_dirty", "dirty"), Shape::Share, DIRTY, part_of, DIRTY_WHAT),
+        column(name("redo", "redo/s"), Shape::BytesPerSecond, REDO_WRITTEN, first_rate, "redo log written"),
         column(
-            ("checkpoint_age", "ckpt"),
+            name("checkpoint_age", "ckpt"),
             Shape::Share,
             CHECKPOINT,
             checkpoint_share,
@@ -122,7 +133,7 @@ pub(super) const OVERVIEW: View = View {
         rate("tmp_disk_tables", "tmpd/s", &["Created_tmp_disk_tables"], "temporary tables made on disk"),
         bytes_rate("received", "in/s", &["Bytes_received"], "bytes from clients"),
         bytes_rate("sent", "out/s", &["Bytes_sent"], "bytes to clients"),
-        column(("delay", "delay"), Shape::Seconds, &[], delay, DELAY_WHAT),
+        column(name("delay", "delay"), Shape::Seconds, &[], delay, DELAY_WHAT),
     ],
 };
 
@@ -131,18 +142,18 @@ pub(super) const BUFFER_POOL: View = View {
     what: "InnoDB's cache of pages",
     columns: &[
         column(
-            ("used", "used"),
+            name("used", "used"),
             Shape::Share,
             &["Innodb_buffer_pool_pages_data", "Innodb_buffer_pool_pages_total"],
             part_of,
             "pages that hold data",
         ),
-        column(("dirty", "dirty"), Shape::Share, DIRTY, part_of, DIRTY_WHAT),
+        column(name("dirty", "dirty"), Shape::Share, DIRTY, part_of, DIRTY_WHAT),
         gauge("free", "free", &["Innodb_buffer_pool_pages_free"], "pages that hold nothing"),
         rate("requests", "req/s", &["Innodb_buffer_pool_read_requests"], "pages asked for"),
         rate("reads", "read/s", &["Innodb_buffer_pool_reads"], "of those, pages read from disk"),
         column(
-            ("miss", "miss"),
+            name("miss", "miss"),
             Shape::Share,
             &["Innodb_buffer_pool_reads", "Innodb_buffer_pool_read_requests"],
             ratio,
@@ -179,26 +190,38 @@ pub(super) const REDO: View = View {
     name: "redo",
     what: "redo log, checkpoints and purge",
     columns: &[
-        column(("written", "redo/s"), Shape::BytesPerSecond, REDO_WRITTEN, first_rate, "redo log written"),
+        column(
+            name("written", "redo/s"),
+            Shape::BytesPerSecond,
+            REDO_WRITTEN,
+            first_rate,
+            "redo log written",
+        ),
         rate("requests", "req/s", &["Innodb_log_write_requests"], "requests to write it"),
         rate("writes", "write/s", &["Innodb_log_writes"], "writes to its file"),
         rate("fsyncs", "fsync/s", &["Innodb_os_log_fsyncs"], "syncs of its file"),
         rate("waits", "wait/s", &["Innodb_log_waits"], "times that its buffer was full"),
         column(
-            ("checkpoint_age_now", "age"),
+            name("checkpoint_age_now", "age"),
             Shape::Bytes,
             CHECKPOINT,
             checkpoint_age,
             "redo log since the last checkpoint",
         ),
         column(
-            ("checkpoint_age", "ckpt"),
+            name("checkpoint_age", "ckpt"),
             Shape::Share,
             CHECKPOINT,
             checkpoint_share,
             "the same, as a share of the room",
         ),
-        column(("capacity", "room"), Shape::Bytes, CHECKPOINT, redo_room, "redo log that there is room for"),
+        column(
+            name("capacity", "room"),
+            Shape::Bytes,
+            CHECKPOINT,
+            redo_room,
+            "redo log that there is room for",
+        ),
         gauge("purge_lag", "purge", PURGE, PURGE_WHAT),
         rate("transactions", "trx/s", &["Innodb_max_trx_id"], "transactions that began to write"),
         rate("data_fsyncs", "dsync/s", &["Innodb_data_fsyncs"], "syncs of all files of InnoDB"),
@@ -237,7 +260,7 @@ pub(super) const TEMPORARY: View = View {
         rate("tables", "tmp/s", &["Created_tmp_tables"], "temporary tables made for statements"),
         rate("disk_tables", "tmpd/s", &["Created_tmp_disk_tables"], "of those, made on disk"),
         column(
-            ("disk", "disk"),
+            name("disk", "disk"),
             Shape::Share,
             &["Created_tmp_disk_tables", "Created_tmp_tables"],
             ratio,
@@ -246,7 +269,7 @@ pub(super) const TEMPORARY: View = View {
         rate("files", "file/s", &["Created_tmp_files"], "temporary files made"),
         rate("rows", "rows/s", &["Handler_tmp_write"], "rows written to temporary tables"),
         column(
-            ("space", "space"),
+            name("space", "space"),
             Shape::Bytes,
             &["Tmp_space_used"],
             gauge_of,
@@ -271,7 +294,7 @@ pub(super) const LOCK: View = View {
             "sessions that wait for a row lock now",
         ),
         column(
-            ("row_wait_mean", "mean"),
+            name("row_wait_mean", "mean"),
             Shape::Seconds,
             &["Innodb_row_lock_time", "Innodb_row_lock_waits"],
             ratio,
@@ -284,7 +307,7 @@ pub(super) const LOCK: View = View {
         rate("aborted_connects", "fail/s", &["Aborted_connects"], "attempts to connect that failed"),
         rate("connections", "conn/s", &["Connections"], "attempts to connect"),
         column(
-            ("connections_used", "used"),
+            name("connections_used", "used"),
             Shape::Share,
             &["Threads_connected"],
             connections_used,
@@ -297,10 +320,10 @@ pub(super) const REPLICATION: View = View {
     name: "replication",
     what: "this server as a replica, and as a source",
     columns: &[
-        column(("delay", "delay"), Shape::Seconds, &[], delay, DELAY_WHAT),
-        column(("sources", "sources"), Shape::Count, &[], sources, "sources that it replicates from"),
+        column(name("delay", "delay"), Shape::Seconds, &[], delay, DELAY_WHAT),
+        column(name("sources", "sources"), Shape::Count, &[], sources, "sources that it replicates from"),
         column(
-            ("stopped", "stopped"),
+            name("stopped", "stopped"),
             Shape::Count,
             &[],
             stopped,
@@ -322,7 +345,7 @@ pub(super) const REPLICATION: View = View {
         ),
         rate("semi_sync_no", "noack/s", &["Rpl_semi_sync_master_no_tx"], "commits that none acknowledged"),
         column(
-            ("semi_sync_wait", "wait"),
+            name("semi_sync_wait", "wait"),
             Shape::Seconds,
             &["Rpl_semi_sync_master_tx_wait_time", "Rpl_semi_sync_master_tx_waits"],
             ratio,
@@ -346,14 +369,14 @@ pub(super) const BINLOG: View = View {
             "groups of them that were synced together (MariaDB)",
         ),
         column(
-            ("group_size", "size"),
+            name("group_size", "size"),
             Shape::Count,
             &["Binlog_commits", "Binlog_group_commits"],
             ratio,
             "commits in a group (MariaDB)",
         ),
         column(
-            ("disk", "disk"),
+            name("disk", "disk"),
             Shape::Bytes,
             &["Binlog_disk_use"],
             gauge_of,
@@ -366,10 +389,10 @@ pub(super) const QUEUE: View = View {
     name: "queue",
     what: "queues (ENGINE=QUEUE), all together; remora queue status shows each",
     columns: &[
-        column(("queues", "queues"), Shape::Count, &[], queues, "queues that were used since the start"),
-        column(("waiting", "waiting"), Shape::Count, &[], waiting, "rows that wait"),
-        column(("owned", "owned"), Shape::Count, &[], owned, "rows that somebody has taken"),
-        column(("in", "in/s"), Shape::PerSecond, &[], published, "rows published"),
-        column(("out", "out/s"), Shape::PerSecond, &[], removed, "rows that ended"),
+        column(name("queues", "queues"), Shape::Count, &[], queues, "queues that were used since the start"),
+        column(name("waiting", "waiting"), Shape::Count, &[], waiting, "rows that wait"),
+        column(name("owned", "owned"), Shape::Count, &[], owned, "rows that somebody has taken"),
+        column(name("in", "in/s"), Shape::PerSecond, &[], published, "rows published"),
+        column(name("out", "out/s"), Shape::PerSecond, &[], removed, "rows that ended"),
     ],
 };
