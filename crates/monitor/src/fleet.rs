@@ -12,6 +12,7 @@ use status::counter::sample::Sample;
 use status::counter::sampler::{Clock, SampleRequest, Sampler};
 
 use crate::incident::{Attendant, Incident, Reply, Request};
+use crate::machine::Elsewhere;
 
 /// How often a wait checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -133,21 +134,21 @@ struct Outlet {
 }
 
 /// Answers questions about a server until nobody is left who asks.
-fn serve(mut sampler: Sampler, asked: &Receiver<Ask>, to: &Outlet, is_attending: bool) {
+fn serve(mut sampler: Sampler, asked: &Receiver<Ask>, to: &Outlet, mut attendant: Option<Attendant>) {
     let server = to.server;
-    let mut attendant = Attendant::default();
     for ask in asked {
         let is_heard = match ask {
             Ask::Sample => {
                 let what = sampler.sample();
-                let incident = match &what {
-                    Ok(sample) if is_attending => attendant.attend(&mut sampler, sample),
+                let incident = match (&what, &mut attendant) {
+                    (Ok(sample), Some(attendant)) => attendant.attend(&mut sampler, sample),
                     _ => Incident::default(),
                 };
                 let notes = sampler.notes();
                 to.events.send(Event { server, what, notes, incident }).is_ok()
             }
             Ask::Request(request) => {
+                let attendant = attendant.get_or_insert_default();
                 to.replies.send((server, attendant.answer(&mut sampler, request))).is_ok()
             }
             Ask::Digests(wanted) => {
@@ -164,15 +165,17 @@ fn serve(mut sampler: Sampler, asked: &Receiver<Ask>, to: &Outlet, is_attending:
 impl Fleet {
     /// Starts a thread for each server. No server is asked yet.
     pub fn of(samplers: Vec<(String, Sampler)>) -> Fleet {
-        Fleet::start(samplers, false)
+        Fleet::start(samplers.into_iter().map(|(name, sampler)| (name, sampler, None)))
     }
 
-    /// The same, and with each sample comes what is found about locks and deadlocks.
-    pub fn attending(samplers: Vec<(String, Sampler)>) -> Fleet {
-        Fleet::start(samplers, true)
+    /// The same, and with each sample comes what is found about locks, deadlocks and the machine.
+    /// `elsewhere`: the machine of the first server, if it is known to be another one.
+    pub fn attending(samplers: Vec<(String, Sampler)>, mut elsewhere: Option<Elsewhere>) -> Fleet {
+        let mut attended = |(name, sampler)| (name, sampler, Some(Attendant::new(elsewhere.take())));
+        Fleet::start(samplers.into_iter().map(|one| attended(one)))
     }
 
-    fn start(samplers: Vec<(String, Sampler)>, is_attending: bool) -> Fleet {
+    fn start(samplers: impl Iterator<Item = (String, Sampler, Option<Attendant>)>) -> Fleet {
         let (sender, events) = unbounded();
         let (replier, replies) = unbounded();
         let mut fleet = Fleet {
@@ -183,10 +186,10 @@ impl Fleet {
             replier,
             waiting: RefCell::default(),
         };
-        for (server, (name, sampler)) in samplers.into_iter().enumerate() {
+        for (server, (name, sampler, attendant)) in samplers.enumerate() {
             let (ask, asked) = unbounded();
             let to = Outlet { server, events: sender.clone(), replies: fleet.replier.clone() };
-            std::thread::spawn(move || serve(sampler, &asked, &to, is_attending));
+            std::thread::spawn(move || serve(sampler, &asked, &to, attendant));
             fleet.names.push(name);
             fleet.askers.push(ask);
             fleet.waiting.borrow_mut().push(None);

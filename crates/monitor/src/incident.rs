@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::machine::{self, Elsewhere, Follower, MachineLoad};
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
 use locks::{Connection, Deadlock, Picture, is_lock_wait, last_deadlock};
 use server::{Error, Session};
@@ -29,6 +30,9 @@ pub struct Incident {
     pub deadlock: Option<Arc<Deadlock>>,
     /// Connections that were told to end, and how many rows are still to be brought back.
     pub ending: Vec<(u64, u64)>,
+    /// What the machine does that the server runs on, or why that is not known; `None` if nobody said where
+    /// that is and it is not this one.
+    pub machine: Option<Result<Arc<MachineLoad>, String>>,
     /// Why something of this could not be read.
     pub failed: Option<String>,
 }
@@ -68,11 +72,48 @@ pub(crate) struct Attendant {
     /// The number of deadlocks at the time of the last look for one, and the samples since.
     deadlocks: Option<(Option<Number>, u64)>,
     ending: Vec<(Target, How)>,
+    machine: Machine,
+}
+
+/// Where a server runs.
+#[derive(Default)]
+enum Machine {
+    /// The server was not asked yet.
+    #[default]
+    Unasked,
+    Here(Follower),
+    Elsewhere(Elsewhere),
+    Unknown,
+}
+
+impl Machine {
+    /// What it does.
+    fn look(&mut self, sampler: &mut Sampler, is_new: bool) -> Option<Result<MachineLoad, String>> {
+        if is_new && !matches!(self, Machine::Elsewhere(_)) {
+            // Through a tunnel an address of this machine may lead to another one.
+            let name = sampler.over(|session| session.value("SELECT @@hostname"));
+            let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            let is_here = name.is_ok_and(|name| name.flatten() == Some(own));
+            *self = if is_here { Machine::Here(Follower::default()) } else { Machine::Unknown };
+        }
+        match self {
+            Machine::Here(follower) => follower.take(&machine::here()),
+            Machine::Elsewhere(elsewhere) => elsewhere.latest(),
+            Machine::Unasked | Machine::Unknown => None,
+        }
+    }
 }
 
 impl Attendant {
+    /// `elsewhere`: the machine of the server, if the user has said which.
+    pub(crate) fn new(elsewhere: Option<Elsewhere>) -> Attendant {
+        Attendant { machine: elsewhere.map_or(Machine::Unasked, Machine::Elsewhere), ..Attendant::default() }
+    }
+
     /// Asks what this sample gives a reason for. Errors of single questions are a part of the result.
     pub(crate) fn attend(&mut self, sampler: &mut Sampler, sample: &Sample) -> Incident {
+        let machine = self.machine.look(sampler, sample.begin.is_some());
+        self.found.machine = machine.map(|found| found.map(Arc::new));
         let wants_picture = somebody_waits(sample);
         let is_time = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
         let wants_deadlock = self.wants_deadlock(sample);

@@ -5,5 +5,6 @@
 
 pub mod fleet;
 pub mod incident;
+pub mod machine;
 pub mod number;
 pub mod recording;

@@ -235,7 +235,8 @@ impl MachineArgs {
     }
 }
 
-fn machine(text: &str) -> Result<Address, String> {
+/// A machine that ssh reaches.
+pub(crate) fn machine(text: &str) -> Result<Address, String> {
     let place = text.strip_prefix("ssh://").ok_or_else(|| "write ssh://user@host".to_owned())?;
     place.trim_end_matches('/').parse()
 }

@@ -10,6 +10,7 @@ mod statements;
 mod table;
 pub(crate) mod top;
 
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use failure::usage;
+use host::{Address, Call, Machine};
 use monitor::fleet::{Event, Fleet, Times, samplers};
+use monitor::machine::{Elsewhere, SCRIPT};
 use monitor::recording::{self, Recorder};
 use progress::Progress;
 use server::Target;
@@ -28,7 +31,7 @@ use status::counter::view::{self, VIEWS, View};
 use self::list::Filter;
 use self::output::{Follow, Output, Silent, Wanted};
 use self::statements::Statements;
-use crate::args::{ServerArgs, is_address};
+use crate::args::{ServerArgs, is_address, machine};
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
@@ -107,6 +110,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "listen"])]
     live: bool,
 
+    #[command(flatten)]
+    host: HostArgs,
+
     /// Also keep every sample in this file; an existing recording is continued. -q shows nothing meanwhile
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -124,12 +130,44 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
+/// The machine of the server, for the screen.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct HostArgs {
+    /// The machine that the server runs on: the screen's page host shows what ssh reads there in /proc
+    /// [default: this machine, if the server is on it]
+    #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine)]
+    server_at: Option<Address>,
+
+    /// An option for ssh, as after its -o, such as ProxyJump=bastion
+    #[arg(long, value_name = "OPTION", requires = "server_at")]
+    ssh_option: Vec<String>,
+}
+
+impl HostArgs {
+    /// Readings of that machine. A connection that is lost is made again.
+    fn elsewhere(&self, interval: Duration) -> Option<Elsewhere> {
+        let (address, options) = (self.server_at.clone()?, self.ssh_option.clone());
+        let mut open: Option<Machine> = None;
+        let read = move || {
+            let machine = match open.take() {
+                Some(machine) => machine,
+                None => Machine::reach(Some(&address), &Call { options: &options, ..Call::default() })?,
+            };
+            let text = machine.run(&["sh", "-c", SCRIPT].map(OsStr::new))?;
+            open = Some(machine);
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        };
+        Some(Elsewhere::start(read, interval))
+    }
+}
+
 impl Arguments {
     /// Those of `--live`.
     fn live(
         words: Vec<String>,
         record: Option<PathBuf>,
         replay: Option<PathBuf>,
+        host: HostArgs,
         server: ServerArgs,
     ) -> Arguments {
         Arguments {
@@ -143,6 +181,7 @@ impl Arguments {
             csv: false,
             digests: None,
             live: true,
+            host,
             record,
             replay,
             listen: None,
@@ -223,6 +262,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut output = output(arguments, views, report)?;
     let is_terminal = std::io::stdout().is_terminal() && !report.is_json();
     let is_live = arguments.live && is_terminal && !terminal::is_dumb();
+    if arguments.host.server_at.is_some() && !arguments.live {
+        return Err(usage("--server-at is for a page of the screen: add --live"));
+    }
     if arguments.live && !is_live {
         let why = if is_terminal {
             "TERM says that this terminal can't be drawn on"
@@ -252,8 +294,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
     if is_live {
-        let fleet = Fleet::attending(watches);
         let interval = words.interval.unwrap_or(INTERVAL);
+        if arguments.host.server_at.is_some() && targets.len() > 1 {
+            return Err(usage("--server-at is the machine of one server: name only that one"));
+        }
+        let fleet = Fleet::attending(watches, arguments.host.elsewhere(interval));
         let shown = live::Shown { fleet: &fleet, targets: &targets, interval, count: words.count };
         let ended = live::run(&shown, &stop, recorder.as_mut());
         recorder.map_or(Ok(()), Recorder::finish)?;

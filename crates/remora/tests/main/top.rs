@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use server::Session;
 
 use crate::screen::Terminal;
+use crate::ssh;
 use crate::support::{PATIENCE, connect, of_today, on_products, products, start, tell, until};
 
 /// The screen of a server.
@@ -56,6 +57,10 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         screen.shows(&["what runs now: 0", "stmt/s 0", "sel/s 0", "? keys"]);
         screen.press("2");
         screen.shows(&["nobody is seen to wait for a lock"]);
+        // It is on this machine.
+        screen.press("8");
+        screen.shows(&["8host", "busy, ", "can still be had"]);
+        screen.press("2");
 
         let mut holder = session(server.socket());
         holder.execute("BEGIN").unwrap();
@@ -140,5 +145,27 @@ fn an_idle_server_is_shown_as_idle() {
             assert!(begin.elapsed() < PATIENCE / 5, "{text}");
             last = text;
         }
+    });
+}
+
+/// The machine of the server, read over a real ssh; and one that ssh does not reach.
+#[test]
+fn the_machine_of_the_server_is_read_over_ssh() {
+    on_products(&of_today(products()), |product| {
+        let (server, far) = (start(product, &[]), ssh::Server::start());
+        let socket = server.socket().display();
+        let shown = |machine: &str| {
+            let command = far.command(&["top", "0.3", "--no-defaults", "-u", "root", "--server-at", machine]);
+            let words = std::iter::once(command.get_program()).chain(command.get_args());
+            let line: Vec<String> = words.map(|word| format!("'{}'", word.display())).collect();
+            let mut screen = Terminal::run(&format!("{} -S {socket}", line.join(" ")), (80, 24));
+            screen.shows(&["? keys"]);
+            screen.press("8");
+            screen
+        };
+        shown(&far.machine())
+            .shows(&["the host: what the machine of the server has left", "can still be had"]);
+        assert!(!far.helpers().is_empty());
+        shown("ssh://root@127.0.0.1:1").shows(&["the host can't be read: "]);
     });
 }

@@ -4,6 +4,7 @@ mod blocked;
 mod counters;
 mod draw;
 mod item;
+mod machine;
 mod overview;
 mod popup;
 mod screen;

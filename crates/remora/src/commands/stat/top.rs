@@ -13,6 +13,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora top                          the usual server
   remora top mysql://mon@db1 mysql://mon@db2     two of them; tab turns to the other one
   remora top 5                        with a look every five seconds
+  remora top mysql://mon@db1 --server-at ssh://db1     with the processors and disks of db1
   remora top --record db1.stat        and keep the samples
   remora top --replay db1.stat        a recording on the same screen";
 
@@ -28,6 +29,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "INTERVAL [COUNT] | SERVER")]
     words: Vec<String>,
 
+    #[command(flatten)]
+    host: super::HostArgs,
+
     /// Also keep every sample in this file; an existing recording is continued
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -41,6 +45,6 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let Arguments { words, record, replay, server } = arguments;
-    super::run(&super::Arguments::live(words, record, replay, server), password, report)
+    let Arguments { words, host, record, replay, server } = arguments;
+    super::run(&super::Arguments::live(words, record, replay, host, server), password, report)
 }

@@ -10,12 +10,14 @@ use super::super::output::clock;
 use super::item::{self, DIM, List, one_line};
 use super::popup::Popup;
 use super::screen::{Page, Screen};
-use super::{blocked, counters, overview, state};
+use super::{blocked, counters, machine, overview, state};
 
 /// The most lines that messages take.
 const MESSAGE_HEIGHT: u16 = 4;
 /// Words of messages are rarely longer.
 const LONG_WORD: u16 = 16;
+/// With less room for the names of pages there is none between digits and names.
+const TABS_WIDTH: u16 = 86;
 /// The widest box above a page.
 const POPUP_WIDTH: u16 = 100;
 
@@ -50,6 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
         Page::Deadlock => state::deadlock(screen),
         Page::Statements => counters::statements(screen),
         Page::Counters => counters::list(screen, width),
+        Page::Host => machine::list(screen),
     };
     let contents = match screen.frame() {
         Some(_) => contents,
@@ -130,6 +133,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
 fn draw_tabs(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let is_blocked = screen.frame().is_some_and(|frame| frame.incident.picture.is_some());
     let is_stopped = !screen.server().trouble.is_empty();
+    let space = if area.width < TABS_WIDTH { "" } else { " " };
     let tab = |(at, page): (usize, &Page)| {
         let is_red = (*page == Page::Blocked && is_blocked) || (*page == Page::Replication && is_stopped);
         let style = match (is_red, *page == screen.page) {
@@ -138,7 +142,7 @@ fn draw_tabs(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             (false, true) => Style::new().add_modifier(Modifier::REVERSED),
             (false, false) => DIM,
         };
-        [Span::styled(format!("{} {}", at + 1, page.name()), style), Span::from(" ")]
+        [Span::styled(format!("{}{space}{}", at + 1, page.name()), style), Span::from(" ")]
     };
     frame.render_widget(Line::from(Page::ALL.iter().enumerate().flat_map(tab).collect::<Vec<_>>()), area);
 }

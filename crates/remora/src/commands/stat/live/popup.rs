@@ -10,8 +10,8 @@ use super::super::super::blockers::waiting;
 use super::super::super::kill::loss;
 
 const HELP: &str = "\
-1 to 7         the pages: overview, blocked, replication, innodb, deadlock,
-               statements, counters
+1 to 8         the pages: overview, blocked, replication, innodb, deadlock,
+               statements, counters, host
 up down        choose a connection, or scroll; also with page up and down
 enter          the whole statement of the chosen connection
 k              end its statement (KILL QUERY), after a question

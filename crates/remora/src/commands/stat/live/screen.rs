@@ -35,11 +35,12 @@ pub(super) enum Page {
     Deadlock,
     Statements,
     Counters,
+    Host,
 }
 
 impl Page {
     /// All of them, in the order of their digits.
-    pub(super) const ALL: [Page; 7] = [
+    pub(super) const ALL: [Page; 8] = [
         Page::Overview,
         Page::Blocked,
         Page::Replication,
@@ -47,6 +48,7 @@ impl Page {
         Page::Deadlock,
         Page::Statements,
         Page::Counters,
+        Page::Host,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -58,6 +60,7 @@ impl Page {
             Page::Deadlock => "deadlock",
             Page::Statements => "statements",
             Page::Counters => "counters",
+            Page::Host => "host",
         }
     }
 }
@@ -221,7 +224,7 @@ impl Screen {
         }
         match key.code {
             KeyCode::Char('q') => return Step::End,
-            KeyCode::Char(digit @ '1'..='7') => {
+            KeyCode::Char(digit @ '1'..='8') => {
                 let at = usize::try_from(u32::from(digit) - u32::from('1')).unwrap_or(0);
                 self.turn_to(Page::ALL[at]);
             }

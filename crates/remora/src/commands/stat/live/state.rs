@@ -162,7 +162,7 @@ fn pressure(server: &Server, sample: &Sample) -> Vec<Line<'static>> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people to read")]
-fn bytes(number: f64) -> String {
+pub(super) fn bytes(number: f64) -> String {
     size(number.max(0.0) as u64)
 }
 
@@ -182,7 +182,7 @@ pub(super) fn deadlock(screen: &Screen) -> List {
     else {
         let title = match screen.is_recorded {
             true => "deadlocks are not in a recording",
-            false => "no deadlock since the server was started, or this account may not see it (PROCESS)",
+            false => "no deadlock since the start, or none is shown without PROCESS",
         };
         return List { title: title.to_owned(), ..List::default() };
     };
