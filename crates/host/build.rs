@@ -38,7 +38,7 @@ fn main() {
     let written = std::fs::write(&place, table);
     assert!(written.is_ok(), "{}: {written:?}", place.display());
     println!("cargo:rustc-env=REMORA_FAR={}", place.display());
-    for crate_name in ["far", "block", "disk", "progress"] {
+    for crate_name in ["far", "block", "disk", "innodb", "progress", "seal"] {
         println!("cargo:rerun-if-changed=../{crate_name}/src");
         println!("cargo:rerun-if-changed=../{crate_name}/Cargo.toml");
     }
@@ -53,11 +53,13 @@ fn pack(program: &Path, place: &Path) {
 
 /// Builds the program for the architecture of this build.
 fn build(out: &Path) -> PathBuf {
-    // TARGET/PROFILE/build/remora-HASH/out: one build for all profiles.
+    // What is given away is as small and fast as it can be. That takes minutes, for which no test need wait.
+    let profile = if env::var("PROFILE").is_ok_and(|profile| profile == "debug") { "far-dev" } else { "far" };
+    // TARGET/PROFILE/build/remora-HASH/out: one build for all profiles of each kind.
     let target_dir = out.ancestors().nth(4).map_or_else(|| out.join("far"), |target| target.join("far"));
     let triple = env::var("TARGET").unwrap_or_default();
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "far", "--bin", "remora-far", "--profile", "far"]);
+    cargo.args(["build", "--quiet", "--package", "far", "--bin", "remora-far", "--profile", profile]);
     cargo.args(["--target", &triple]).arg("--target-dir").arg(&target_dir);
     // Flags and wrappers are for the build that this one belongs to.
     for name in
@@ -69,5 +71,5 @@ fn build(out: &Path) -> PathBuf {
     cargo.current_dir(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let status = cargo.status();
     assert!(status.is_ok_and(|status| status.success()), "remora-far was not built: {cargo:?}");
-    target_dir.join(triple).join("far/remora-far")
+    target_dir.join(triple).join(profile).join("remora-far")
 }

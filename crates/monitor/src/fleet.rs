@@ -171,8 +171,8 @@ impl Fleet {
     /// The same, and with each sample comes what is found about locks, deadlocks and the machine.
     /// `elsewhere`: the machine of the first server, if it is known to be another one.
     pub fn attending(samplers: Vec<(String, Sampler)>, mut elsewhere: Option<Elsewhere>) -> Fleet {
-        let mut attended = |(name, sampler)| (name, sampler, Some(Attendant::new(elsewhere.take())));
-        Fleet::start(samplers.into_iter().map(|one| attended(one)))
+        let attended = |(name, sampler)| (name, sampler, Some(Attendant::new(elsewhere.take())));
+        Fleet::start(samplers.into_iter().map(attended))
     }
 
     fn start(samplers: impl Iterator<Item = (String, Sampler, Option<Attendant>)>) -> Fleet {

@@ -113,7 +113,8 @@ fn rows_without_tries_left_reach_who_waits_for_them() {
         let hour = Duration::from_secs(1_000_000);
         let tokens = [leased(&queue, hour), leased(&queue, hour)];
         let target = all(&dead);
-        let taker = thread::spawn(move || (1..3).for_each(|number| take(number, &[target.clone()])));
+        let taker =
+            thread::spawn(move || (1..3).for_each(|number| take(number, std::slice::from_ref(&target))));
         let threads = tokens.map(|token| {
             let queue = queue.clone();
             thread::spawn(move || assert_eq!(queue.nack(&[token], None, "why").unwrap(), 1))
