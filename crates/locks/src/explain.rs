@@ -4,7 +4,7 @@
 //! MariaDB answers only when that wait has ended. So there, and where a server refuses, the text is explained
 //! instead.
 
-use server::{Error, Flavour, Session};
+use server::{Error, Flavour, Session, quote_name};
 
 use crate::connection::{Connection, one};
 use crate::transaction::{self, Transaction};
@@ -76,7 +76,7 @@ fn plan(session: &mut Session, connection: &Connection) -> Result<Result<Plan, S
         Err(why) => return Ok(Err(why)),
     };
     if !connection.database.is_empty() {
-        tolerated(session.execute(&format!("USE `{}`", connection.database.replace('`', "``"))).map(drop))?;
+        tolerated(session.execute(&format!("USE {}", quote_name(&connection.database))).map(drop))?;
     }
     // Servers evaluate parts of a statement to make its plan, and those may call functions. Nothing of it is
     // committed; where a server allows it, nothing is changed in the first place.

@@ -100,6 +100,16 @@ pub struct Node {
     pub depth: usize,
     /// Whether it was shown before, under another holder; its waiters are there.
     pub is_repeated: bool,
+    /// What it waits for that the holder above it has; none of a root.
+    pub wait: Option<Wait>,
+}
+
+impl Node {
+    /// Somebody who is in no tree.
+    #[must_use]
+    pub fn alone(party: Party, depth: usize) -> Node {
+        Node { party, depth, is_repeated: false, wait: None }
+    }
 }
 
 /// The waits as a tree in the order of its lines: those who wait for nobody first, each followed by those who
@@ -127,19 +137,21 @@ pub(crate) fn waiting_behind(waits: &[Wait], party: &Party) -> usize {
     below(&behind(waits), party).len()
 }
 
-/// Those who wait for each holder.
-fn behind(waits: &[Wait]) -> BTreeMap<&Party, BTreeSet<&Party>> {
-    let mut behind: BTreeMap<&Party, BTreeSet<&Party>> = BTreeMap::new();
+/// Those who wait for each holder, each with its first wait for it.
+type Behind<'a> = BTreeMap<&'a Party, BTreeMap<&'a Party, &'a Wait>>;
+
+fn behind(waits: &[Wait]) -> Behind<'_> {
+    let mut behind = Behind::new();
     for wait in waits {
-        behind.entry(&wait.holder).or_default().insert(&wait.waiter);
+        behind.entry(&wait.holder).or_default().entry(&wait.waiter).or_insert(wait);
     }
     behind
 }
 
-fn below<'a>(behind: &BTreeMap<&'a Party, BTreeSet<&'a Party>>, party: &'a Party) -> BTreeSet<&'a Party> {
+fn below<'a>(behind: &Behind<'a>, party: &'a Party) -> BTreeSet<&'a Party> {
     let (mut found, mut next) = (BTreeSet::new(), vec![party]);
     while let Some(party) = next.pop() {
-        let more = behind.get(party).into_iter().flatten().copied();
+        let more = behind.get(party).into_iter().flat_map(|waiters| waiters.keys().copied());
         next.extend(more.filter(|one| found.insert(*one)));
     }
     found.remove(party);
@@ -147,7 +159,7 @@ fn below<'a>(behind: &BTreeMap<&'a Party, BTreeSet<&'a Party>>, party: &'a Party
 }
 
 struct Walk<'a> {
-    behind: &'a BTreeMap<&'a Party, BTreeSet<&'a Party>>,
+    behind: &'a Behind<'a>,
     seen: BTreeSet<&'a Party>,
     nodes: Vec<Node>,
 }
@@ -155,13 +167,13 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Adds somebody and all who wait for it, without recursion: a chain may be as long as the process list.
     fn visit(&mut self, root: &'a Party) {
-        let mut next = vec![(root, 0)];
-        while let Some((party, depth)) = next.pop() {
+        let mut next: Vec<(&Party, usize, Option<&Wait>)> = vec![(root, 0, None)];
+        while let Some((party, depth, wait)) = next.pop() {
             let is_repeated = !self.seen.insert(party);
-            self.nodes.push(Node { party: party.clone(), depth, is_repeated });
+            self.nodes.push(Node { party: party.clone(), depth, is_repeated, wait: wait.cloned() });
             if !is_repeated {
                 let waiters = self.behind.get(party).into_iter().flatten();
-                next.extend(waiters.rev().map(|waiter| (*waiter, depth + 1)));
+                next.extend(waiters.rev().map(|(waiter, wait)| (*waiter, depth + 1, Some(*wait))));
             }
         }
     }
@@ -190,6 +202,16 @@ mod tests {
             format!("{}{}{plus}", " ".repeat(node.depth), node.party)
         };
         tree(&waits(pairs)).iter().map(line).collect::<Vec<_>>().join(",")
+    }
+
+    #[test]
+    fn a_place_has_the_wait_for_the_one_above_it() {
+        let waits = waits(&[(3, 1), (3, 2), (4, 3)]);
+        let of =
+            |node: &Node| node.wait.as_ref().map(|wait| (wait.waiter.to_string(), wait.holder.to_string()));
+        let pair = |one: &str, other: &str| Some((one.to_owned(), other.to_owned()));
+        let expected = [None, pair("3", "1"), pair("4", "3"), None, pair("3", "2")];
+        assert_eq!(tree(&waits).iter().map(of).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::machine::{self, Elsewhere, Follower, MachineLoad};
+use crate::machine::{self, Elsewhere, Follower, Latest, MachineLoad};
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
 use locks::{Connection, Deadlock, Picture, is_lock_wait, last_deadlock};
 use server::{Error, Session};
@@ -88,12 +88,14 @@ enum Machine {
 
 impl Machine {
     /// What it does.
-    fn look(&mut self, sampler: &mut Sampler, is_new: bool) -> Option<Result<MachineLoad, String>> {
+    fn look(&mut self, sampler: &mut Sampler, is_new: bool) -> Latest {
         if is_new && !matches!(self, Machine::Elsewhere(_)) {
-            // Through a tunnel an address of this machine may lead to another one.
+            // Through a tunnel an address of this machine may lead to another one, and many machines have the
+            // name that their system came with.
             let name = sampler.over(|session| session.value("SELECT @@hostname"));
             let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            let is_here = name.is_ok_and(|name| name.flatten() == Some(own));
+            let is_here =
+                sampler.target().is_on_this_machine() && name.is_ok_and(|name| name.flatten() == Some(own));
             *self = if is_here { Machine::Here(Follower::default()) } else { Machine::Unknown };
         }
         match self {

@@ -5,20 +5,32 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The files below /proc that are read; the last three only some machines have.
-const FILES: [&str; 8] =
-    ["stat", "loadavg", "meminfo", "vmstat", "diskstats", "uptime", "pressure/cpu", "pressure/io"];
+/// The files below /proc that are read. Some systems have no pressure.
+const FILES: [&str; 9] = [
+    "stat",
+    "loadavg",
+    "meminfo",
+    "vmstat",
+    "diskstats",
+    "uptime",
+    "pressure/cpu",
+    "pressure/io",
+    "pressure/memory",
+];
+/// In place of a file: the size of a page of memory, in bytes.
+const PAGE_SIZE: &str = "page-size";
 
-/// A shell's script that prints what [`here`] reads.
-pub const SCRIPT: &str = "for f in stat loadavg meminfo vmstat diskstats uptime pressure/cpu pressure/io; do \
-     echo \"@$f\"; cat \"/proc/$f\" 2>/dev/null; done; true";
+/// What a machine is asked again after an error: each attempt may be a login.
+const AFTER_ERROR: Duration = Duration::from_secs(10);
+/// How many intervals a reading may be late before it counts as old.
+const LATE: u32 = 3;
+/// And this long in any case.
+const LATE_MIN: Duration = Duration::from_secs(3);
 
 /// Bytes of a sector, in the counters of disks, whatever the disk has.
 const SECTOR_BYTES: u64 = 512;
-/// Bytes of a page, in the counters of swap.
-const PAGE_BYTES: u64 = 4096;
 /// Devices that are no disks, or that stand for others.
 const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "sr"];
 
@@ -28,7 +40,18 @@ pub fn here() -> String {
     let read = |name: &&str| {
         format!("@{name}\n{}", std::fs::read_to_string(format!("/proc/{name}")).unwrap_or_default())
     };
-    FILES.iter().map(read).collect()
+    let files: String = FILES.iter().map(read).collect();
+    format!("{files}@{PAGE_SIZE}\n{}\n", rustix::param::page_size())
+}
+
+/// A script for a shell that prints the same.
+#[must_use]
+pub fn script() -> String {
+    let files = FILES.join(" ");
+    format!(
+        "for f in {files}; do echo \"@$f\"; cat \"/proc/$f\" 2>/dev/null; done; \
+         echo \"@{PAGE_SIZE}\"; getconf PAGESIZE"
+    )
 }
 
 /// Counters of a disk, since it is there.
@@ -50,6 +73,7 @@ pub struct Reading {
     /// By name, in bytes.
     memory: BTreeMap<String, u64>,
     swapped_pages: u64,
+    page_bytes: u64,
     disks: BTreeMap<String, Disk>,
     pressure: Vec<Pressure>,
 }
@@ -57,7 +81,7 @@ pub struct Reading {
 /// For which share of the last ten seconds work waited for something.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pressure {
-    /// `cpu` or `io`.
+    /// `cpu`, `io` or `memory`.
     pub of: String,
     /// Percent of the time in which at least one task waited.
     pub some: f64,
@@ -106,7 +130,7 @@ pub struct MachineLoad {
 }
 
 impl Reading {
-    /// Reads what [`here`] or [`SCRIPT`] gives. `None` if it is not of a Linux.
+    /// Reads what [`here`] or [`script`] gives. `None` if it is not of a Linux.
     #[must_use]
     pub fn parse(text: &str) -> Option<Reading> {
         let mut reading = Reading::default();
@@ -126,6 +150,7 @@ impl Reading {
         let float = |at: usize| words.get(at).and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
         let first = words.first().copied().unwrap_or_default();
         match file {
+            PAGE_SIZE => self.page_bytes = number(0),
             "uptime" => self.uptime_s = float(0),
             "loadavg" => self.load = [float(0), float(1), float(2)],
             // user nice system idle iowait irq softirq steal; what follows is a part of these.
@@ -193,7 +218,7 @@ impl MachineLoad {
             available: memory("MemAvailable"),
             swap: memory("SwapTotal"),
             swap_used: memory("SwapTotal").saturating_sub(memory("SwapFree")),
-            swapped_s: rate(after.swapped_pages * PAGE_BYTES, before.swapped_pages * PAGE_BYTES),
+            swapped_s: rate(after.swapped_pages * after.page_bytes, before.swapped_pages * after.page_bytes),
             disks,
             pressure: after.pressure.clone(),
         })
@@ -217,10 +242,20 @@ impl Follower {
 }
 
 /// What is known of a machine, or why nothing is.
-type Latest = Option<Result<MachineLoad, String>>;
+pub(crate) type Latest = Option<Result<MachineLoad, String>>;
+
+/// What was found last, and when.
+#[derive(Default)]
+struct Found {
+    latest: Latest,
+    at: Option<Instant>,
+}
 
 /// Another machine, read by a thread of its own: a connection that hangs holds up no samples.
-pub struct Elsewhere(Arc<Mutex<Latest>>);
+pub struct Elsewhere {
+    found: Arc<Mutex<Found>>,
+    interval: Duration,
+}
 
 impl Elsewhere {
     /// Reads it again after each interval. The thread ends after this.
@@ -228,27 +263,39 @@ impl Elsewhere {
         mut read: impl FnMut() -> io::Result<String> + Send + 'static,
         interval: Duration,
     ) -> Elsewhere {
-        let latest: Arc<Mutex<Latest>> = Arc::default();
-        let weak: Weak<Mutex<Latest>> = Arc::downgrade(&latest);
+        let found: Arc<Mutex<Found>> = Arc::default();
+        let weak: Weak<Mutex<Found>> = Arc::downgrade(&found);
         std::thread::spawn(move || {
             let mut follower = Follower::default();
             while weak.strong_count() > 0 {
-                let found = match read() {
-                    Ok(text) => follower.take(&text),
-                    Err(error) => Some(Err(error.to_string())),
+                let (latest, pause) = match read() {
+                    Ok(text) => (follower.take(&text), interval),
+                    Err(error) => (Some(Err(error.to_string())), interval.max(AFTER_ERROR)),
                 };
-                if let (Some(found), Some(latest)) = (found, weak.upgrade()) {
-                    *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+                if let (Some(latest), Some(found)) = (latest, weak.upgrade()) {
+                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    *found = Found { latest: Some(latest), at: Some(Instant::now()) };
                 }
-                std::thread::park_timeout(interval);
+                std::thread::park_timeout(pause);
             }
         });
-        Elsewhere(latest)
+        Elsewhere { found, interval }
     }
 
-    /// What was found last.
+    /// What was found last. What is old is nothing.
     pub(crate) fn latest(&self) -> Latest {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        current(found.latest.clone(), found.at.map(|at| at.elapsed()), self.interval)
+    }
+}
+
+/// A load that was read this long ago, if that is not too long. An error stays until something else is known.
+fn current(latest: Latest, age: Option<Duration>, interval: Duration) -> Latest {
+    match (latest, age) {
+        (Some(Ok(_)), Some(age)) if age > (interval * LATE).max(LATE_MIN) => {
+            Some(Err(format!("it has not answered for {} s", age.as_secs())))
+        }
+        (latest, _) => latest,
     }
 }
 
@@ -261,7 +308,7 @@ mod tests {
             "@stat\ncpu  {cpu} 7 7\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n@loadavg\n1.50 0.70 0.20 1/99 4711\n@meminfo\n\
              MemTotal:        1000 kB\nMemAvailable:     400 kB\nSwapTotal:        100 kB\nSwapFree:          40 kB\n\
              @vmstat\nnr_free_pages 5\npswpin {uptime}\npswpout 0\n@diskstats\n{}\n@uptime\n{uptime}.00 9.0\n\
-             @pressure/cpu\nsome avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=1.00 avg60=0.00\n",
+             @page-size\n4096\n@pressure/cpu\nsome avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=1.00 avg60=0.00\n",
             disks.join("\n")
         )
     }
@@ -298,8 +345,25 @@ mod tests {
     fn this_machine_is_read() {
         let reading = Reading::parse(&here()).unwrap();
         assert!(reading.processors > 0 && reading.memory["MemTotal"] > reading.memory["MemAvailable"]);
-        for name in FILES {
-            assert!(SCRIPT.contains(name), "{name}");
-        }
+        let output = std::process::Command::new("sh").args(["-c", &script()]).output().unwrap();
+        let printed = Reading::parse(&String::from_utf8(output.stdout).unwrap()).unwrap();
+        assert_eq!(printed.memory["MemTotal"], reading.memory["MemTotal"]);
+        assert_eq!((printed.processors, printed.page_bytes), (reading.processors, reading.page_bytes));
+        assert_eq!(printed.disks.len(), reading.disks.len());
+    }
+
+    #[test]
+    fn a_load_of_long_ago_is_not_shown_as_that_of_now() {
+        let of_now = MachineLoad::between(
+            &Reading::parse(&text("100", "10 0 10 70 10 0 0 0", &[])).unwrap(),
+            &Reading::parse(&text("102", "50 0 30 80 30 0 0 10", &[])).unwrap(),
+        );
+        let load = Some(Ok(of_now.unwrap()));
+        let [one, four] = [1, 4].map(Duration::from_secs);
+        assert_eq!(current(load.clone(), Some(one), one), load);
+        assert_eq!(current(load.clone(), Some(four), one * 2), load);
+        assert_eq!(current(load, Some(four), one), Some(Err("it has not answered for 4 s".to_owned())));
+        let error = Some(Err("no route".to_owned()));
+        assert_eq!(current(error.clone(), Some(four), one), error);
     }
 }

@@ -1,6 +1,6 @@
 //! Keeps a password that was typed on the command line out of the process list.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -52,14 +52,15 @@ pub(crate) fn split(arguments: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, 
             continue;
         }
         let url = bytes.strip_prefix(b"--url=").or(after_url.then_some(bytes));
+        let url = url.and_then(|url| std::str::from_utf8(url).ok());
         after_url = bytes == b"--url";
         match url.and_then(without_password) {
             Some((url, password)) => {
                 typed = Some(OsString::from_vec(password));
                 clean.push(if after_url || !bytes.starts_with(b"--url=") {
-                    OsString::from_vec(url)
+                    OsString::from(url)
                 } else {
-                    OsString::from_vec([b"--url=".as_slice(), &url].concat())
+                    OsString::from(format!("--url={url}"))
                 });
             }
             None => clean.push(argument),
@@ -70,14 +71,13 @@ pub(crate) fn split(arguments: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, 
 
 /// Splits `scheme://user:password@rest` into `scheme://user@rest` and the password, with its percent signs
 /// decoded.
-fn without_password(url: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let text = OsStr::from_bytes(url).to_str()?;
-    let (scheme, rest) = text.split_once("://")?;
+pub(crate) fn without_password(url: &str) -> Option<(String, Vec<u8>)> {
+    let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (account, _) = rest.get(..end)?.rsplit_once('@')?;
     let (user, password) = account.split_once(':')?;
     let tail = rest.get(account.len()..)?;
-    Some((format!("{scheme}://{user}{tail}").into_bytes(), percent_decoded(password)))
+    Some((format!("{scheme}://{user}{tail}"), percent_decoded(password)))
 }
 
 fn percent_decoded(text: &str) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! What to connect to, merged from the command line, a URL, option files and the environment.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -170,6 +171,13 @@ impl fmt::Display for Target {
 }
 
 impl Target {
+    /// Whether its address is one of this machine: a socket, or the loopback interface. Through a tunnel such
+    /// an address may lead elsewhere.
+    #[must_use]
+    pub fn is_on_this_machine(&self) -> bool {
+        self.socket.is_some() || is_loopback(&self.host)
+    }
+
     /// Merges all sources: the command line overrides option files, later option files override earlier ones,
     /// these override the environment, and that overrides the built-in defaults.
     ///
@@ -442,6 +450,12 @@ fn replace<T>(old: &mut Option<T>, new: Option<T>) {
     if new.is_some() {
         *old = new;
     }
+}
+
+/// Whether a host is this machine by its name or number.
+fn is_loopback(host: &str) -> bool {
+    is_local(host)
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn is_local(host: &str) -> bool {

@@ -4,7 +4,7 @@ pub(crate) mod text;
 
 use anyhow::Result;
 use clap::Args;
-use locks::{Node, Party, Picture, Wait};
+use locks::{Node, Party, Picture};
 use progress::{Progress, count};
 use serde_json::{Value, json};
 
@@ -59,19 +59,14 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 
 /// The tree for people.
 fn lines(picture: &Picture, tree: &[Node], text: &Text<'_>, report: &Report) -> Result<()> {
-    let mut above: Vec<&Party> = Vec::new();
     for node in tree {
-        above.truncate(node.depth);
-        let wait = above.last().and_then(|holder| between(&picture.waits, &node.party, holder));
-        above.push(&node.party);
-        text.node(node, wait).iter().try_for_each(|line| report.data(line))?;
+        text.node(node).iter().try_for_each(|line| report.data(line))?;
     }
     if !picture.unexplained.is_empty() {
         report.data("waiting, but the server does not say for whom:")?;
     }
     for party in &picture.unexplained {
-        let node = Node { party: party.clone(), depth: 1, is_repeated: false };
-        text.node(&node, None).iter().try_for_each(|line| report.data(line))?;
+        text.node(&Node::alone(party.clone(), 1)).iter().try_for_each(|line| report.data(line))?;
     }
     for gap in &picture.gaps {
         report.warn(&gap.what);
@@ -85,7 +80,7 @@ pub(crate) fn sum(picture: &Picture) -> String {
     let waiting = picture.waiting().len();
     if waiting == 0 {
         return match picture.is_complete() {
-            true => "nobody waits for a lock".to_owned(),
+            true => waiters(0),
             false => "nobody waits among those that this account may see".to_owned(),
         };
     }
@@ -97,21 +92,13 @@ pub(crate) fn sum(picture: &Picture) -> String {
             Party::Prepared(_) => None,
         })
         .collect();
-    let who = match waiting {
-        1 => "1 waits".to_owned(),
-        many => format!("{many} wait"),
-    };
+    let who = waiters(waiting);
     match connections.as_slice() {
         [] => who,
         ids => {
             format!("{who}; remora kill {} shows what is lost by ending what they wait for", ids.join(" "))
         }
     }
-}
-
-/// What somebody waits for that somebody else holds.
-pub(crate) fn between<'p>(waits: &'p [Wait], waiter: &Party, holder: &Party) -> Option<&'p Wait> {
-    waits.iter().find(|wait| wait.waiter == *waiter && wait.holder == *holder)
 }
 
 /// Everybody of the tree once, with all waits.
@@ -167,6 +154,15 @@ fn numbers(party: &Party) -> (Option<u64>, Option<&String>) {
     match party {
         Party::Connection(id) => (Some(*id), None),
         Party::Prepared(id) => (None, Some(id)),
+    }
+}
+
+/// How many wait for locks, in words.
+pub(crate) fn waiters(number: usize) -> String {
+    match number {
+        0 => "nobody waits for a lock".to_owned(),
+        1 => "1 waits for a lock".to_owned(),
+        many => format!("{many} wait for locks"),
     }
 }
 

@@ -155,9 +155,8 @@ impl Run<'_> {
                 }))?;
                 continue;
             }
-            let node =
-                locks::Node { party: locks::Party::Connection(connection.id), depth: 0, is_repeated: false };
-            Text { picture, width }.node(&node, None).iter().try_for_each(|line| self.report.data(line))?;
+            let node = locks::Node::alone(locks::Party::Connection(connection.id), 0);
+            Text { picture, width }.node(&node).iter().try_for_each(|line| self.report.data(line))?;
             self.report.data(&format!("      {}", loss(self.how, target)))?;
         }
         Ok(())

@@ -21,7 +21,7 @@ use clap::{Args, Subcommand};
 use failure::usage;
 use host::{Address, Call, Machine};
 use monitor::fleet::{Event, Fleet, Times, samplers};
-use monitor::machine::{Elsewhere, SCRIPT};
+use monitor::machine::{Elsewhere, script};
 use monitor::recording::{self, Recorder};
 use progress::Progress;
 use server::Target;
@@ -147,13 +147,13 @@ impl HostArgs {
     /// Readings of that machine. A connection that is lost is made again.
     fn elsewhere(&self, interval: Duration) -> Option<Elsewhere> {
         let (address, options) = (self.server_at.clone()?, self.ssh_option.clone());
-        let mut open: Option<Machine> = None;
+        let (script, mut open) = (script(), None);
         let read = move || {
             let machine = match open.take() {
                 Some(machine) => machine,
                 None => Machine::reach(Some(&address), &Call { options: &options, ..Call::default() })?,
             };
-            let text = machine.run(&["sh", "-c", SCRIPT].map(OsStr::new))?;
+            let text = machine.run(&["sh", "-c", &script].map(OsStr::new))?;
             open = Some(machine);
             Ok(String::from_utf8_lossy(&text).into_owned())
         };

@@ -35,6 +35,7 @@ use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::keys::KeyArguments;
+use crate::password::without_password;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -152,30 +153,9 @@ fn watched(arguments: &Arguments, password: Option<&str>) -> Result<Vec<Sampled>
     let samplers = samplers(targets.clone(), &request)?;
     let watched =
         samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {
-            let watched = Watched::new(name, without_password(word), target, arguments.show_statements);
+            let address = without_password(word).map_or_else(|| word.clone(), |(address, _)| address);
+            let watched = Watched::new(name, address, target, arguments.show_statements);
             (watched, sampler)
         });
     Ok(watched.collect())
-}
-
-/// The address of a server as it was typed, but for a password in it.
-fn without_password(word: &str) -> String {
-    let secret = word.split_once("://").and_then(|(scheme, rest)| {
-        let (account, place) = rest.rsplit_once('@')?;
-        let (user, _) = account.split_once(':')?;
-        Some(format!("{scheme}://{user}@{place}"))
-    });
-    secret.unwrap_or_else(|| word.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_shown_without_its_password() {
-        let shown = ["mysql://u:p:q@db:33/x", "mysql://u@db", "unix:///a.sock", "sandbox:a", ""];
-        let expected = ["mysql://u@db:33/x", "mysql://u@db", "unix:///a.sock", "sandbox:a", ""];
-        assert_eq!(shown.map(without_password), expected);
-    }
 }

@@ -130,7 +130,7 @@ fn the_pages_say_what_the_server_says() {
         });
         let window = Window::of(&server, &["--allow", "kill-query"]);
         let home = window.until("/", &["up; 1 waits for a lock"]);
-        assert!(home.contains(&format!("remora stat --live unix://{}", server.socket().display())), "{home}");
+        assert!(home.contains(&format!("remora top unix://{}", server.socket().display())), "{home}");
         let path = server_page(&server);
         let version = connect(server.socket()).value("SELECT VERSION()").unwrap().unwrap();
         let page = window.until(

@@ -300,3 +300,21 @@ fn the_login_file_of_mysql_wins_over_option_files() {
     mode(0o644);
     assert_eq!(shown(&option_file.given()), "option@option.example:3306");
 }
+
+#[test]
+fn an_address_of_this_machine_is_known() {
+    let is_here = |url: &str| {
+        let given = Overrides { url: text(url), ..bare() };
+        Target::resolve(&given, &Environment::default()).unwrap().is_on_this_machine()
+    };
+    for here in
+        ["unix:///tmp/x.sock", "mysql://u@127.0.0.1:3307", "mysql://u@127.8.0.1", "mysql://u@[::1]:3306"]
+    {
+        assert!(is_here(here), "{here}");
+    }
+    for elsewhere in
+        ["mysql://u@db1", "mysql://u@192.0.2.1", "mysql://u@[2001:db8::1]", "mysql://u@localhost.example"]
+    {
+        assert!(!is_here(elsewhere), "{elsewhere}");
+    }
+}

@@ -155,6 +155,12 @@ impl Sampler {
         answer.map(Some)
     }
 
+    /// The server that is asked.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
     /// Whether to ask for statements by digest, which are many. Only a sampler that was made with them can.
     pub fn set_digests(&mut self, wanted: bool) {
         self.is_digesting = wanted;

@@ -141,9 +141,10 @@ impl Series {
         self.events.push((unix_ms, event.to_owned()));
     }
 
-    /// Forgets the oldest points, so that this many are left, and what happened before them.
-    pub fn keep_last(&mut self, points: usize) {
-        let excess = self.times.len().saturating_sub(points);
+    /// Forgets the points before a time, in milliseconds since 1970, and what happened before the first that
+    /// is left.
+    pub fn forget_before(&mut self, unix_ms: i64) {
+        let excess = self.times.partition_point(|time| *time < unix_ms);
         self.times.drain(..excess);
         for line in self.lines.iter_mut().flatten() {
             line.drain(..excess.min(line.len()));
@@ -259,12 +260,12 @@ mod tests {
         }
         series.note(500, "old");
         series.note(2500, "new");
-        series.keep_last(2);
+        series.forget_before(1500);
         assert_eq!(series.times, [2000, 3000]);
         assert!(series.lines.iter().flatten().all(|line| line.len() == 2), "{:?}", series.lines);
         assert_eq!(series.lines[0][0], [Some(7.0); 2]);
         assert_eq!((series.marks.len(), &*series.events), (0, &[(2500, "new".to_owned())][..]));
-        series.keep_last(3);
+        series.forget_before(2000);
         assert_eq!(series.times.len(), 2);
     }
 

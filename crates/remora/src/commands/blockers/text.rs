@@ -1,7 +1,7 @@
 //! Connections and what they wait for, as lines for people.
 
 use humanize::text::plain;
-use locks::{Connection, Node, Party, Picture, Wait};
+use locks::{Connection, Node, Party, Picture};
 use progress::count;
 
 use super::{changed, waiting};
@@ -21,11 +21,11 @@ pub(crate) struct Text<'p> {
 }
 
 impl Text<'_> {
-    /// The lines of one place of the tree. `wait`: what it waits for there.
-    pub(crate) fn node(&self, node: &Node, wait: Option<&Wait>) -> Vec<String> {
+    /// The lines of one place of the tree.
+    pub(crate) fn node(&self, node: &Node) -> Vec<String> {
         let left = " ".repeat(node.depth.min(DEPTH_MAX) * INDENT);
         let mut details: Vec<String> = Vec::new();
-        details.extend(wait.map(|wait| {
+        details.extend(node.wait.as_ref().map(|wait| {
             let sure = if wait.is_certain { "" } else { "probably " };
             format!("waits {sure}for {}", wait.lock)
         }));

@@ -9,6 +9,7 @@ use locks::Picture;
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
 use web::{Html, Request};
 
+use super::super::kill::loss;
 use super::audit::{Audit, Entry};
 use super::layout::{anchor, command};
 use super::server_list::with_url;
@@ -36,35 +37,44 @@ impl Allowed {
     }
 }
 
-/// Actions that were shown and wait for a yes, by number. What is done is what was shown.
+/// Actions that were shown and wait for a yes. What is done is what was shown.
 #[derive(Default)]
-pub(super) struct Pending(Mutex<(u64, BTreeMap<u64, Target>)>);
+pub(super) struct Pending(Mutex<Questions>);
+
+/// The questions by their numbers, each with its server.
+#[derive(Default)]
+struct Questions {
+    last: u64,
+    open: BTreeMap<u64, (String, Target)>,
+}
 
 impl Pending {
     /// Keeps a target until the answer. Returns its number.
-    fn add(&self, target: Target) -> u64 {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, all) = &mut *inner;
-        *last += 1;
-        all.insert(*last, target);
-        if all.len() > PENDING_MAX {
-            all.pop_first();
+    fn add(&self, server: &str, target: Target) -> u64 {
+        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.last += 1;
+        let number = questions.last;
+        questions.open.insert(number, (server.to_owned(), target));
+        if questions.open.len() > PENDING_MAX {
+            questions.open.pop_first();
         }
-        *last
+        number
     }
 
-    /// The target of a number, once.
-    fn take(&self, number: u64) -> Option<Target> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number)
+    /// The target of a number on a server, once.
+    fn take(&self, server: &str, number: u64) -> Option<Target> {
+        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, target) = questions.open.remove(&number).filter(|(asked, _)| asked == server)?;
+        Some(target)
     }
 }
 
 /// What an action needs.
-pub(super) struct Desk<'d> {
-    pub(super) watched: &'d Watched,
-    pub(super) form_token: &'d str,
-    pub(super) pending: &'d Pending,
-    pub(super) audit: &'d Audit,
+pub(super) struct ActionContext<'a> {
+    pub(super) watched: &'a Watched,
+    pub(super) form_token: &'a str,
+    pub(super) pending: &'a Pending,
+    pub(super) audit: &'a Audit,
 }
 
 /// The beginning of a form about a server.
@@ -83,11 +93,11 @@ pub(super) fn ask_button(html: &mut Html, about: (&Watched, &str), id: u64) {
 }
 
 /// Asks, or does what was asked before.
-pub(super) fn kill_query(desk: &Desk<'_>, request: &Request) -> Html {
+pub(super) fn kill_query(context: &ActionContext<'_>, request: &Request) -> Html {
     let done = match request.field("yes").map(str::parse::<u64>) {
-        Some(Ok(number)) => end(desk, number),
+        Some(Ok(number)) => end(context, number),
         Some(Err(_)) => bad_number(),
-        None => ask(desk, request.field("id").unwrap_or_default()),
+        None => ask(context, request.field("id").unwrap_or_default()),
     };
     let mut body = done.unwrap_or_else(|error| {
         let mut html = Html::new();
@@ -95,7 +105,7 @@ pub(super) fn kill_query(desk: &Desk<'_>, request: &Request) -> Html {
         html
     });
     body.raw("<p>");
-    anchor(&mut body, ("/server", &[("at", &desk.watched.name)]), "Back to the server");
+    anchor(&mut body, ("/server", &[("at", &context.watched.name)]), "Back to the server");
     body.raw("</p>\n");
     body
 }
@@ -105,8 +115,8 @@ fn bad_number() -> Result<Html> {
 }
 
 /// Shows whose statement would end, and the form that does it.
-fn ask(desk: &Desk<'_>, id: &str) -> Result<Html> {
-    let Desk { watched, form_token, pending, .. } = desk;
+fn ask(context: &ActionContext<'_>, id: &str) -> Result<Html> {
+    let ActionContext { watched, form_token, pending, .. } = context;
     let id: u64 = id.parse().context("the form names no connection")?;
     let mut session = watched.target.connect()?;
     let limits = Limits { own: session.connection_id().into(), replication: false };
@@ -119,35 +129,20 @@ fn ask(desk: &Desk<'_>, id: &str) -> Result<Html> {
     let mut html = Html::new();
     let (account, seconds) = (target.connection.account(), target.connection.seconds);
     html.raw("<p>1 statement matches: ");
-    html.text(&format!("that of connection {id}, {account}, which has been running for {seconds} s. "));
-    html.text(&match target.rows_to_roll_back() {
-        0 => "Its transaction has changed no rows. ".to_owned(),
-        rows => format!(
-            "Its transaction has changed {}; those of this statement are taken back, the others stay. ",
-            progress::count(rows, "row")
-        ),
-    });
-    html.text(&format!("{} for it.", waiting(target.waiting))).raw("</p>\n<p>");
+    html.text(&format!("that of connection {id}, {account}, which has been running for {seconds} s."));
+    html.raw("</p>\n<p>").text(&loss(How::Query, &target)).raw(".</p>\n<p>");
     command(&mut html, &with_url(&format!("remora kill {id} --query --yes"), watched));
     html.raw("</p>\n");
-    let number = pending.add(target);
+    let number = pending.add(&watched.name, target);
     form(&mut html, (watched, form_token), &[("yes", number.to_string())]);
     html.raw("<button>End the statement</button></form>\n");
     Ok(html)
 }
 
-fn waiting(number: usize) -> String {
-    match number {
-        0 => "Nobody waits".to_owned(),
-        1 => "1 waits".to_owned(),
-        many => format!("{many} wait"),
-    }
-}
-
 /// Ends what was shown, if it is still the same.
-fn end(desk: &Desk<'_>, number: u64) -> Result<Html> {
-    let Desk { watched, pending, audit, .. } = desk;
-    let target = pending.take(number);
+fn end(context: &ActionContext<'_>, number: u64) -> Result<Html> {
+    let ActionContext { watched, pending, audit, .. } = context;
+    let target = pending.take(&watched.name, number);
     let target = target.context("this was answered already, or asked too long ago: look again")?;
     let connection = &target.connection;
     let named = format!("connection {}, {}", connection.id, connection.account());
@@ -178,9 +173,12 @@ mod tests {
             Target { connection, transaction: None, waiting: 0 }
         };
         let pending = Pending::default();
-        let numbers: Vec<u64> = (0..=PENDING_MAX as u64).map(|id| pending.add(target(id))).collect();
-        assert_eq!(pending.take(numbers[0]), None);
-        assert_eq!(pending.take(numbers[5]).map(|target| target.connection.id), Some(5));
-        assert_eq!(pending.take(numbers[5]), None);
+        let numbers: Vec<u64> = (0..=PENDING_MAX as u64).map(|id| pending.add("db1", target(id))).collect();
+        let take = |server, at: usize| pending.take(server, numbers[at]).map(|target| target.connection.id);
+        assert_eq!(take("db1", 0), None);
+        assert_eq!(take("db1", 5), Some(5));
+        assert_eq!(take("db1", 5), None);
+        // The connection of this number on another server is somebody else.
+        assert_eq!(take("db2", 6), None);
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use web::Html;
 
+use super::super::blockers::waiters;
 use super::layout::{
     TIMES, Tone, age, anchor, cell, command, live_part, part, quoted, state, table_end, table_head, text_cell,
 };
@@ -31,8 +32,7 @@ pub(super) fn judged(known: &Known, now: Instant, interval: Duration) -> (Tone, 
     };
     match waiting {
         Some(0) => (Tone::Good, "up".to_owned()),
-        Some(1) => (Tone::Warning, "up; 1 waits for a lock".to_owned()),
-        Some(waiting) => (Tone::Warning, format!("up; {waiting} wait for locks")),
+        Some(waiting) => (Tone::Warning, format!("up; {}", waiters(waiting))),
         None => (Tone::Unknown, "up; who waits for locks can't be seen".to_owned()),
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn body(servers: &[std::sync::Arc<Watched>], interval: Duration) -> H
             cell(&mut list, known.load.get(at).filter(|_| is_fresh).map_or("-", String::as_str));
         }
         list.raw("<td class=\"text\">");
-        command(&mut list, &with_address("remora stat --live", watched));
+        command(&mut list, &with_address("remora top", watched));
         list.raw("</td></tr>\n");
         happened.extend(known.events.iter().map(|event| (event.clone(), watched.name.as_str())));
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use locks::{Connection, Node, Party, Picture, Role};
+use locks::{Connection, Node, Picture, Role};
 use status::counter::page::{plots, statement_table};
 use status::counter::part::Digest;
 use web::Html;
@@ -65,7 +65,7 @@ impl View<'_> {
         html.raw("<p>");
         state(html, tone, &word);
         html.raw("</p>\n<p class=\"about\">").text(&known.version).raw(" ");
-        command(html, &with_address("remora stat --live", self.watched));
+        command(html, &with_address("remora top", self.watched));
         html.raw("</p>\n");
         for stopped in known.replication.iter().skip(1) {
             html.raw("<p>");
@@ -175,12 +175,8 @@ fn drawn(known: &Known) -> Html {
 /// The tree of waits as nested lists.
 fn tree(html: &mut Html, picture: &Picture) {
     let text = Text { picture, width: None };
-    let (mut above, mut open): (Vec<&Party>, usize) = (Vec::new(), 0);
-    let nodes = locks::tree(&picture.waits);
-    for node in &nodes {
-        above.truncate(node.depth);
-        let wait = above.last().and_then(|holder| blockers::between(&picture.waits, &node.party, holder));
-        above.push(&node.party);
+    let mut open = 0;
+    for node in &locks::tree(&picture.waits) {
         if node.depth + 1 > open {
             html.raw("<ul class=\"tree\">");
             open += 1;
@@ -191,7 +187,7 @@ fn tree(html: &mut Html, picture: &Picture) {
                 open -= 1;
             }
         }
-        item(html, &text.node(node, wait));
+        item(html, &text.node(node));
     }
     for _ in 0..open {
         html.raw("</li></ul>");
@@ -199,8 +195,7 @@ fn tree(html: &mut Html, picture: &Picture) {
     if !picture.unexplained.is_empty() {
         html.raw("<p>Waiting, but the server does not say for whom:</p><ul class=\"tree\">");
         for party in &picture.unexplained {
-            let node = Node { party: party.clone(), depth: 0, is_repeated: false };
-            item(html, &text.node(&node, None));
+            item(html, &text.node(&Node::alone(party.clone(), 0)));
             html.raw("</li>");
         }
         html.raw("</ul>\n");
@@ -218,7 +213,7 @@ fn item(html: &mut Html, lines: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use locks::{Lock, LockKind, Wait};
+    use locks::{Lock, LockKind, Party, Wait};
 
     use super::*;
 

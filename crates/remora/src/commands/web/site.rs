@@ -6,7 +6,7 @@ use std::time::Duration;
 use status::counter::page::{SCRIPT, STYLE};
 use web::{Answer, Html, Request, Site};
 
-use super::action::{self, Allowed, Desk, Pending};
+use super::action::{self, ActionContext, Allowed, Pending};
 use super::archive::Archive;
 use super::audit::Audit;
 use super::layout::Page;
@@ -79,8 +79,8 @@ impl Site for Pages {
             action::KILL_QUERY if self.allowed.contains(&Allowed::KillQuery) => {
                 let watched = self.server(request.field("at"))?;
                 let Pages { form_token, actions: pending, audit, .. } = self;
-                let desk = Desk { watched, form_token, pending, audit };
-                Some(self.page("End a statement", "/", action::kill_query(&desk, request)))
+                let context = ActionContext { watched, form_token, pending, audit };
+                Some(self.page("End a statement", "/", action::kill_query(&context, request)))
             }
             _ => None,
         }

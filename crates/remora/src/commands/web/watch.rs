@@ -23,12 +23,14 @@ use web::Changes;
 use super::super::stat::output::meaning;
 use super::queue_watch::{QueueWatch, Queues};
 
-/// Points that are kept for the plots: an hour, with the default interval.
-pub(super) const POINTS_MAX: usize = 720;
+/// How long points are kept for the plots, and statements summed up.
+const HISTORY: Duration = Duration::from_secs(3600);
+/// The same in milliseconds.
+const HISTORY_MS: i64 = 3_600_000;
 /// What happened, as far as it is kept.
 const EVENTS_MAX: usize = 50;
-/// Statements are summed up over the last hour, in steps of so many.
-const STEPS: usize = 12;
+/// Statements are summed up over that time, in so many steps.
+const STEPS: u32 = 12;
 /// Statements of which the sums are shown.
 const DIGESTS_MAX: usize = 100;
 /// How many intervals an answer may be late before what is shown counts as old.
@@ -211,7 +213,7 @@ impl Known {
         }
         if last.is_some() {
             self.series.add(&interval);
-            self.series.keep_last(POINTS_MAX);
+            self.series.forget_before(sample.unix_ms - HISTORY_MS);
         }
         let column = |view: &str, key: &str| {
             view::of(view).and_then(|view| view.columns.iter().find(|column| column.key == key))
@@ -233,10 +235,9 @@ impl Known {
 
     /// Sums statements up since the oldest sample that is kept.
     fn sum_statements(&mut self, sample: &Sample) {
-        let hour = Duration::from_secs(3600);
-        let step = hour / u32::try_from(STEPS).unwrap_or(1);
+        let step = HISTORY / STEPS;
         let age = |earlier: &Sample| sample.at.saturating_sub(earlier.at);
-        while self.earlier.front().is_some_and(|oldest| age(oldest) > hour) {
+        while self.earlier.front().is_some_and(|oldest| age(oldest) > HISTORY) {
             self.earlier.pop_front();
         }
         if self.earlier.back().is_none_or(|newest| age(newest) >= step) {

@@ -4,8 +4,8 @@ use locks::{Node, Party, Picture};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
-use super::super::super::blockers::between;
 use super::super::super::blockers::text::Text;
+use super::super::super::blockers::waiters;
 use super::item::{DIM, Item, List};
 use super::screen::Screen;
 
@@ -22,8 +22,7 @@ pub(super) fn list(screen: &Screen, width: usize) -> List {
     let title = match (waiting, screen.is_recorded) {
         (_, true) => "who waited is not in a recording".to_owned(),
         (0, _) => "nobody is seen to wait for a lock".to_owned(),
-        (1, _) => "1 waits for a lock".to_owned(),
-        (many, _) => format!("{many} wait for locks"),
+        (waiting, _) => waiters(waiting),
     };
     List { title, head: None, items }
 }
@@ -31,17 +30,10 @@ pub(super) fn list(screen: &Screen, width: usize) -> List {
 fn tree(picture: &Picture, width: usize) -> Vec<Item> {
     let text = Text { picture, width: Some(width) };
     let nodes = locks::tree(&picture.waits);
-    let mut above: Vec<&Party> = Vec::new();
-    let mut items = Vec::new();
-    for node in &nodes {
-        above.truncate(node.depth);
-        let wait = above.last().and_then(|holder| between(&picture.waits, &node.party, holder));
-        above.push(&node.party);
-        items.push(item(node, text.node(node, wait)));
-    }
+    let mut items: Vec<Item> = nodes.iter().map(|node| item(node, text.node(node))).collect();
     for party in &picture.unexplained {
-        let node = Node { party: party.clone(), depth: 1, is_repeated: false };
-        let mut lines = text.node(&node, None);
+        let node = Node::alone(party.clone(), 1);
+        let mut lines = text.node(&node);
         lines.push("        it waits, but the server does not say for whom".to_owned());
         items.push(item(&node, lines));
     }
@@ -66,11 +58,10 @@ fn item(node: &Node, lines: Vec<String>) -> Item {
 /// What is told above every page: how many wait, and behind whom.
 pub(super) fn alarm(picture: &Picture) -> Option<String> {
     let waiting = picture.waiting().len();
-    let who = match waiting {
-        0 => return None,
-        1 => "1 waits for a lock".to_owned(),
-        many => format!("{many} wait for locks"),
-    };
+    if waiting == 0 {
+        return None;
+    }
+    let who = waiters(waiting);
     let worst = picture.blocking().into_iter().max_by_key(|party| picture.waiting_behind(party));
     let Some(Party::Connection(id)) = worst else { return Some(format!("{who} (2 shows them)")) };
     let connection = picture.connections.get(id);

@@ -116,8 +116,8 @@ fn question(target: &Target, how: How) -> Vec<String> {
     if let Some(transaction) = &target.transaction {
         picture.transactions.insert(transaction.party(), transaction.clone());
     }
-    let node = Node { party: Party::Connection(id), depth: 0, is_repeated: false };
-    let mut lines = Lines { picture: &picture, width: None }.node(&node, None);
+    let node = Node::alone(Party::Connection(id), 0);
+    let mut lines = Lines { picture: &picture, width: None }.node(&node);
     lines.iter_mut().for_each(|line| *line = line.trim_start().to_owned());
     if how == How::Connection {
         lines.extend(waiting(target.waiting));

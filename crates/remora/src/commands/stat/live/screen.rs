@@ -224,10 +224,7 @@ impl Screen {
         }
         match key.code {
             KeyCode::Char('q') => return Step::End,
-            KeyCode::Char(digit @ '1'..='8') => {
-                let at = usize::try_from(u32::from(digit) - u32::from('1')).unwrap_or(0);
-                self.turn_to(Page::ALL[at]);
-            }
+            KeyCode::Char(digit @ '1'..='9') => self.turn_to_digit(digit),
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('?' | 'h') => self.popup = Some(Popup::help()),
             KeyCode::Char(' ') => self.pause(),
@@ -250,8 +247,11 @@ impl Screen {
         Step::Go
     }
 
-    fn turn_to(&mut self, page: Page) {
-        (self.page, self.from, self.chosen) = (page, 0, None);
+    fn turn_to_digit(&mut self, digit: char) {
+        let at = digit.to_digit(10).and_then(|digit| usize::try_from(digit.checked_sub(1)?).ok());
+        if let Some(page) = at.and_then(|at| Page::ALL.get(at)) {
+            (self.page, self.from, self.chosen) = (*page, 0, None);
+        }
     }
 
     fn turn_server(&mut self, by: usize) {
