@@ -9,14 +9,11 @@ use std::sync::Arc;
 
 use block::backup::{Request, Summary};
 use block::tree::{self, ConcurrentUse, Layout, LayoutBuilder, Node, TreeSource};
-use block::{BLOCK, ChunkRead, ChunkRequest, ChunkSource, Error, Folder, Repository, Scan, backup, restore};
-use disk::{Disk, RealDisk, Stat};
+use block::{BLOCK, ChunkRead, ChunkRequest, ChunkSource, Error, Scan, backup};
+use disk::{RealDisk, Stat};
 
 use crate::support::{Random, world};
-
-fn repository(folder: &Path) -> Repository {
-    Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.join("repo"))))
-}
+use crate::tree::repository;
 
 /// Reads the files of a folder in three groups, by the first letter of their names; what is in a group
 /// becomes known only when the group before it was read.
@@ -140,16 +137,7 @@ fn back_up(
 }
 
 fn bring_back(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let back = folder.join("back");
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let request = restore::Request::new(None, 2);
-    tree::restore(
-        &repository(folder),
-        tree::NewFolder { disk: &disk, tree: &RealDisk, path: &back },
-        request,
-        world(),
-    )
-    .unwrap();
+    let back = crate::tree::bring_back(folder, None);
     let found = contents(&back);
     std::fs::remove_dir_all(&back).unwrap();
     found

@@ -42,7 +42,8 @@ pub(crate) fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>
     backup(&repository, &mut Scan::new(Box::new(reader)), &request, world())
 }
 
-fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
+/// Restores a generation into a new folder.
+pub(crate) fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
     let back = folder.join("back");
     let request = restore::Request::new(generation, 2);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);

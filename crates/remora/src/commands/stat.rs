@@ -133,7 +133,7 @@ pub(crate) struct Arguments {
 /// The machine of the server, for the screen.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct HostArgs {
-    /// The machine that the server runs on: the screen's page host shows what ssh reads there in /proc
+    /// The machine that the server runs on: the host page of the screen shows what ssh reads there in /proc
     /// [default: this machine, if the server is on it]
     #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine)]
     server_at: Option<Address>,
