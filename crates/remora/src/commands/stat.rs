@@ -135,7 +135,7 @@ pub(crate) struct Arguments {
 pub(crate) struct HostArgs {
     /// The machine that the server runs on: the host page of the screen shows what ssh reads there in /proc
     /// [default: this machine, if the server is on it]
-    #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine)]
+    #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine, conflicts_with = "replay")]
     server_at: Option<Address>,
 
     /// An option for ssh, as after its -o, such as ProxyJump=bastion
@@ -262,8 +262,13 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut output = output(arguments, views, report)?;
     let is_terminal = std::io::stdout().is_terminal() && !report.is_json();
     let is_live = arguments.live && is_terminal && !terminal::is_dumb();
-    if arguments.host.server_at.is_some() && !arguments.live {
-        return Err(usage("--server-at is for a page of the screen: add --live"));
+    if arguments.host.server_at.is_some() {
+        if !arguments.live {
+            return Err(usage("--server-at is for a page of the screen: add --live"));
+        }
+        if words.servers.len() > 1 {
+            return Err(usage("--server-at is the machine of one server: name only that one"));
+        }
     }
     if arguments.live && !is_live {
         let why = if is_terminal {
@@ -295,9 +300,6 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
     if is_live {
         let interval = words.interval.unwrap_or(INTERVAL);
-        if arguments.host.server_at.is_some() && targets.len() > 1 {
-            return Err(usage("--server-at is the machine of one server: name only that one"));
-        }
         let fleet = Fleet::attending(watches, arguments.host.elsewhere(interval));
         let shown = live::Shown { fleet: &fleet, targets: &targets, interval, count: words.count };
         let ended = live::run(&shown, &stop, recorder.as_mut());

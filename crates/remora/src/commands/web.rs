@@ -21,6 +21,7 @@ use clap::Args;
 use failure::usage;
 use monitor::fleet::samplers;
 use progress::Progress;
+use repository::address;
 use serde_json::json;
 use server::{Password, Target};
 use status::counter::sampler::SampleRequest;
@@ -110,6 +111,13 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         let watched = Arc::new(watched);
         watched.start(sampler, interval, (&stop, &changes));
         shown.push(watched);
+    }
+    for root in arguments.repository.iter().filter(|root| !address::is_in_store(root) && !root.exists()) {
+        // It may be mounted later, so the other pages are served.
+        report.warn(&format!(
+            "{}: there is no such repository; the page of backups says so, too",
+            root.display()
+        ));
     }
     for archive in &archives {
         archive.start(key.clone(), (&stop, &changes));

@@ -6,7 +6,9 @@ use server::Session;
 
 use crate::screen::Terminal;
 use crate::ssh;
-use crate::support::{PATIENCE, connect, of_today, on_mariadb, on_products, products, start, tell, until};
+use crate::support::{
+    Ended, PATIENCE, connect, of_today, on_mariadb, on_products, products, remora, start, tell, until,
+};
 
 /// The screen of a server.
 pub(crate) fn top(socket: &std::path::Path, size: (usize, usize)) -> Terminal {
@@ -168,4 +170,18 @@ fn the_machine_of_the_server_is_read_over_ssh() {
         assert!(!far.helpers().is_empty());
         shown("ssh://root@127.0.0.1:1").shows(&["the host can't be read: "]);
     });
+}
+
+#[test]
+fn a_machine_is_that_of_one_server_and_of_now() {
+    let folder = std::env::temp_dir();
+    let at = ["--server-at", "ssh://db1"];
+    for (line, said) in [
+        (&["top", "mysql://a@x", "mysql://b@y"][..], "name only that one"),
+        (&["top", "--replay", "x.stat"], "cannot be used with"),
+        (&["stat"], "add --live"),
+    ] {
+        let ended = Ended::of(&remora(&folder).args(line).args(at).output().unwrap()).exits(2);
+        ended.says(&[said]);
+    }
 }

@@ -275,6 +275,16 @@ fn a_repository_is_lines_of_generations() {
 }
 
 #[test]
+fn a_repository_that_is_not_there_is_told_at_once_and_on_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("typo");
+    let window = Window::open(&["--repository", missing.to_str().unwrap()]);
+    window.until("/backups", &["state bad\">can&#39;t be read: "]);
+    window.running.signal("TERM");
+    window.running.end().exits(143).says(&["typo: there is no such repository"]);
+}
+
+#[test]
 fn queues_are_as_the_server_has_them_and_say_why_rows_failed() {
     let server = crate::queue::start();
     let mut session = connect(server.socket());
