@@ -142,7 +142,7 @@ const LOOKED_FOR: [(&[&str], &str); 16] = [
     ),
     (
         &["monitor", "watch", "status", "processlist", "ps", "live", "innotop"],
-        "what a server does: remora stat, and as a screen remora stat --live",
+        "what a server does: remora stat, and as a screen remora top",
     ),
     (
         &["locks", "blocked", "waits", "blocking", "deadlock", "deadlocks", "pt-kill"],
