@@ -10,7 +10,7 @@ remora moves data into and out of MariaDB and MySQL, keeps it safe, and shows wh
   remora dump -o monday                                     dump a server, in parallel
   remora backup mysql: --to /backup                         back up a running server
   remora restore /backup/db1 --to /srv/mysql --until -10m   recover it to a point in time
-  remora top                                                show what a server does, and who waits for whom
+  remora top                                                watch a server: who waits for whom
   remora sandbox start                                      start a private server to try things on
 
 remora --help lists all commands, remora COMMAND --help explains one; remora help topics: tasks
