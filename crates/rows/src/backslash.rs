@@ -1,7 +1,6 @@
 //! Decides whether backslashes in a field are escapes.
 
-use memchr::memchr;
-use memchr::memmem;
+use memchr::{memchr, memchr_iter, memmem};
 
 use crate::{Dialect, Field};
 
@@ -45,7 +44,8 @@ impl Backslashes {
             }
             pos = at + 2;
         }
-        let path = raw.windows(2).any(|pair| pair == b":\\") && raw.windows(2).all(|pair| pair != b"\\\\");
+        let drive = |at| is_behind_drive(raw, at) && memmem::find(raw, b"\\\\").is_none();
+        let path = memchr_iter(b'\\', raw).any(drive);
         // A program that doubles quotes does not use escapes.
         let doubled = |quote: u8| field.quoted && memmem::find(raw, &[quote, quote]).is_some();
         found.path = path || dialect.quote.is_some_and(doubled);
@@ -60,5 +60,14 @@ impl Backslashes {
     /// Whether no program that uses escapes would write this.
     pub(crate) fn are_text(self) -> bool {
         self.others > 0 || self.path
+    }
+}
+
+/// Whether the letter of a drive and a colon are before this offset, as in `C:\new`.
+pub(crate) fn is_behind_drive(bytes: &[u8], at: usize) -> bool {
+    match &bytes[..at] {
+        [letter, b':'] => letter.is_ascii_alphabetic(),
+        [.., before, letter, b':'] => letter.is_ascii_alphabetic() && !before.is_ascii_alphanumeric(),
+        _ => false,
     }
 }

@@ -6,7 +6,7 @@
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
-use crate::backslash::Backslashes;
+use crate::backslash::{Backslashes, is_behind_drive};
 use crate::contradiction::{Contradiction, ContradictionKind, GuessedOptions};
 use crate::field::is_among_typed;
 use crate::{Dialect, Field, LineEnd, Nulls, fields, infer, records};
@@ -94,6 +94,9 @@ impl DialectCheck {
         let has = |byte| memchr(byte, chunk).is_some();
         let GuessedOptions { escape, quote, quoted_lines, other_quote, line_end, nulls, .. } = self.guessed;
         (escape || nulls) && self.has_telling_backslash(chunk)
+            || escape
+                && has(b'\\')
+                && self.dialect.quote.is_some_and(|quote| self.has_telling_quoted(chunk, quote))
             || line_end && self.has_odd_line_end(chunk)
             || (quote || quoted_lines)
                 && self.dialect.quote.is_some_and(|quote| self.has_odd_quote(chunk, quote))
@@ -123,7 +126,9 @@ impl DialectCheck {
             }
             behind = at + 2;
             match chunk.get(at + 1) {
-                Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => !escaped,
+                Some(b'\\') => !escaped,
+                Some(_) if escaped && is_behind_drive(chunk, at) => true,
+                Some(b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => !escaped,
                 Some(b'N') => match (self.is_whole(chunk, at, at + 2), escaped) {
                     (true, true) => self.guessed.nulls && !self.nulls.words.is_empty(),
                     (true, false) => !self.knows(b"\\N"),
@@ -182,19 +187,44 @@ impl DialectCheck {
     /// Whether text follows a closing quote, or an opening quote is never closed. Opening and closing quotes
     /// look alike, so their state is tracked from the start of the chunk.
     fn has_odd_quote(&self, chunk: &[u8], quote: u8) -> bool {
-        let (mut inside, mut behind) = (false, 0);
+        self.any_quoted(chunk, quote, |content| content.is_none())
+    }
+
+    /// Whether this holds for one of the quoted fields: it gets what is between their quotes, or `None` if
+    /// the quotes of one are odd, and then it is the last.
+    fn any_quoted(&self, chunk: &[u8], quote: u8, holds: impl Fn(Option<&[u8]>) -> bool) -> bool {
+        let (mut start, mut behind) = (None, 0);
         for at in memchr_iter(quote, chunk) {
-            if !inside {
-                inside = at == 0 || self.separator(chunk, at).is_some();
-            } else if at >= behind && !self.is_escaped(chunk, at) {
-                match chunk.get(at + 1) {
-                    Some(next) if *next == quote => behind = at + 2,
-                    _ if self.ends(chunk, at + 1) => inside = false,
-                    _ => return true,
+            let Some(from) = start else {
+                start = (at == 0 || self.separator(chunk, at).is_some()).then_some(at + 1);
+                continue;
+            };
+            if at < behind || self.is_escaped(chunk, at) {
+                continue;
+            }
+            match chunk.get(at + 1) {
+                Some(next) if *next == quote => behind = at + 2,
+                _ if self.ends(chunk, at + 1) => {
+                    if holds(Some(&chunk[from..at])) {
+                        return true;
+                    }
+                    start = None;
                 }
+                _ => return holds(None),
             }
         }
-        inside
+        start.is_some() && holds(None)
+    }
+
+    /// Whether the backslashes of a quoted field show whether they are escapes. A delimiter or line end beside
+    /// one says nothing there, and doubled quotes tell as well.
+    fn has_telling_quoted(&self, chunk: &[u8], quote: u8) -> bool {
+        let escaped = self.dialect.escape_byte().is_some();
+        self.any_quoted(chunk, quote, |content| {
+            let field = content.map(|raw| Field { raw, quoted: true, escaped: true, malformed: false });
+            let backslashes = field.and_then(|field| Backslashes::of(&field, &self.dialect));
+            backslashes.is_some_and(|found| if escaped { found.are_text() } else { found.are_escapes() })
+        })
     }
 
     fn has_odd_line_end(&self, chunk: &[u8]) -> bool {
@@ -361,7 +391,7 @@ mod tests {
 
         #[test]
         fn a_quick_look_misses_nothing(
-            chunk in "([a,\"\n\\\\]|[a,'\"\r\n\\\\N0tx]|NULL|\\\\N|\r\n|a,x\n){0,24}",
+            chunk in "([a,\"\n\\\\]|[a,:'\"\r\n\\\\N0tnx]|NULL|\\\\N|\r\n|a,x\n){0,24}",
             escape in prop_oneof![Just(None), Just(Some(b'\\'))],
             quote in prop_oneof![Just(None), Just(Some(b'"')), Just(Some(b'\''))],
             line_end in prop::sample::select(vec![LineEnd::Lf, LineEnd::CrLf, LineEnd::Cr, LineEnd::Any]),
@@ -402,6 +432,25 @@ mod tests {
         assert_eq!(kinds(LineEnd::CrLf, escape, "a\\\r\nb\r\n"), [ContradictionKind::OtherLineEnd]);
         assert_eq!(kinds(LineEnd::CrLf, escape, "a\\\\\r\nb\r\n"), []);
         assert_eq!(kinds(LineEnd::Cr, None, "\"a\"\r\"b\"\r"), []);
+    }
+
+    #[test]
+    fn a_quick_look_sees_backslashes_that_their_field_makes_text() {
+        let escaped = Dialect { escape: Some(b'\\'), ..Dialect::CSV };
+        for (dialect, chunk, kind) in [
+            // \N among other lines of a field, doubled quotes, a path.
+            (escaped, "\"a\n\\N\n\",b\n", ContradictionKind::NotEscaped),
+            (escaped, "\"say \"\"no\\n\"\"\",b\n", ContradictionKind::NotEscaped),
+            (escaped, "a,C:\\new\n", ContradictionKind::NotEscaped),
+            (Dialect::CSV, "\"a\\,b\",c\n", ContradictionKind::Escaped),
+        ] {
+            let guessed = GuessedOptions { escape: true, ..GuessedOptions::default() };
+            let seen = DialectCheck::new(dialect, Nulls::default(), guessed, None).look(chunk.as_bytes());
+            assert_eq!(seen.iter().map(|seen| seen.kind).collect::<Vec<_>>(), [kind], "{chunk:?}");
+        }
+        // A line end behind a colon is no path.
+        let check = DialectCheck::new(escaped, Nulls::default(), ALL, None);
+        assert_eq!(check.look(b"a,Items:\\n- one\n"), []);
     }
 
     #[test]
