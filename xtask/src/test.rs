@@ -87,7 +87,7 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
         // The engine was tested in the first server that can load it.
         for product in Product::that_can(Ability::Queue).skip(1).filter(|product| found(product).is_some()) {
             if plugin::library(product).is_file() {
-                programs.insert(1, again(product, &programs)?);
+                programs.insert(2, again(product, &programs)?);
             } else {
                 left_out.push(format!("the engine's tests on {product}: it could not be built"));
             }
@@ -97,7 +97,7 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
         // Of the workspace, so that all below the queue is as it was built for the tests.
         let interleaving =
             ["test", "--quiet", "--workspace", "--features", "queue/shuttle", "--test", "interleaving"];
-        programs.insert(1, Program::chore("interleaving", &interleaving));
+        programs.insert(2, Program::chore("interleaving", &interleaving));
     }
     let memory = Memory::mount()?;
     if memory.is_some() {

@@ -114,9 +114,12 @@ pub enum Encryption {
     /// Nothing.
     #[default]
     None,
-    /// They are encrypted. The file with the key, if one was given, and whether it is on the disk of the
-    /// repository.
-    Sealed(Option<(String, bool)>),
+    /// They are encrypted, and no key was given.
+    Unopened,
+    /// They are encrypted. This file has the put key, which adds backups and reads none.
+    PutKey(String),
+    /// They are encrypted. The file with the full key, and whether it is on the disk of the repository.
+    FullKey(String, bool),
 }
 
 /// The archive of the server's binary log.

@@ -89,21 +89,27 @@ fn keys(found: &Repository) -> Finding {
     const SUBJECT: &str = "encryption";
     match &found.encryption {
         Encryption::None => good(SUBJECT, "the backups are not encrypted, so there is no key to lose"),
-        Encryption::Sealed(Some((file, true))) => warning(
+        Encryption::FullKey(file, true) => warning(
             SUBJECT,
             format!(
                 "the key {file} is on the disk of the repository: who loses this disk loses both, who has it reads all"
             ),
             Some(Fix::Command(format!("cp {file} ELSEWHERE, and keep a copy on paper"))),
         ),
-        Encryption::Sealed(Some(_)) => good(
+        Encryption::PutKey(file) => good(
+            SUBJECT,
+            format!(
+                "encrypted; {file} adds backups and reads none. Only the full key does: keep it elsewhere, twice"
+            ),
+        ),
+        Encryption::FullKey(..) => good(
             SUBJECT,
             format!(
                 "encrypted; the key is elsewhere. The backups need {}/*.keys too: 'remora mirror' copies these",
                 found.shown
             ),
         ),
-        Encryption::Sealed(None) => warning(
+        Encryption::Unopened => warning(
             SUBJECT,
             "encrypted, and no key was given: what the backups are is not known",
             Some(Fix::Command("give the key with --key FILE".to_owned())),

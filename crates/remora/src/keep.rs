@@ -29,6 +29,18 @@ pub(crate) struct KeepArguments {
 }
 
 impl KeepArguments {
+    /// The same options again, as words of a command line.
+    pub(crate) fn words(self) -> Vec<String> {
+        let counts = [
+            ("last", self.keep_last),
+            ("daily", self.keep_daily),
+            ("weekly", self.keep_weekly),
+            ("monthly", self.keep_monthly),
+        ];
+        let counts = counts.into_iter().filter_map(|(name, count)| Some(format!("--keep-{name} {}", count?)));
+        counts.chain(self.keep_within.map(|seconds| format!("--keep-within {seconds}s"))).collect()
+    }
+
     /// What is to stay; None if nothing is said.
     pub(crate) fn policy(self) -> Option<Policy> {
         let since_s = self.keep_within.map(|age| date_time::now_s().saturating_sub_unsigned(age));

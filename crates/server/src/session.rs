@@ -5,7 +5,6 @@ mod failure;
 use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::AsRawFd;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
@@ -140,9 +139,7 @@ impl Session {
             return done;
         }
         self.run(sql, |conn| {
-            let mut socket = stream::socket(conn.as_raw_fd()).ok_or_else(|| {
-                mysql::Error::IoError(io::Error::other("the system does not give the connection out"))
-            })?;
+            let mut socket = stream::socket(conn)?;
             stream::statement(&mut socket, &bytes).map_err(broken)?;
             Ok(Done::default())
         })
@@ -198,9 +195,10 @@ impl Session {
         let refused = self.refused.clone();
         let encrypted = self.encrypted;
         self.run(sql, |conn| {
-            let socket = if encrypted { None } else { stream::socket(conn.as_raw_fd()) };
-            let Some(mut socket) = socket else { return through_driver(conn, sql, sink) };
-            stream::query(&mut socket, sql, &refused, sink).map_err(broken)
+            if encrypted {
+                return through_driver(conn, sql, sink);
+            }
+            stream::query(&mut stream::socket(conn)?, sql, &refused, sink).map_err(broken)
         })
     }
 

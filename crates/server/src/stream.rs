@@ -7,10 +7,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
+use mysql::Conn;
 use mysql::error::MySqlError;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use crate::load::Refused;
 
@@ -65,10 +65,13 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// The socket behind a file descriptor of the driver. `None` if the system does not give it out.
-pub(crate) fn socket(fd: RawFd) -> Option<File> {
-    let this = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
-    pidfd_getfd(this, fd, PidfdGetfdFlags::empty()).ok().map(File::from)
+/// The socket of a connection, of which the driver gives out only the number. pidfd_getfd(2) would turn it
+/// into a file without unsafe code, but containers and units of systemd refuse that call.
+#[expect(unsafe_code, reason = "there is no other interface that works everywhere")]
+pub(crate) fn socket(connection: &Conn) -> io::Result<File> {
+    // SAFETY: the connection has it open as long as it is borrowed.
+    let socket = unsafe { BorrowedFd::borrow_raw(connection.as_raw_fd()) };
+    socket.try_clone_to_owned().map(File::from)
 }
 
 /// Runs a query on an idle connection and passes its rows to the sink; returns their number.

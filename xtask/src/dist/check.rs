@@ -15,8 +15,9 @@ use super::cross::Build;
 use super::{Arch, Release, files, fresh, output, package, run_quietly, stage};
 
 /// Required programs, and the Debian packages that contain them.
-const NEEDED: [(&str, &str); 4] = [
+const NEEDED: [(&str, &str); 5] = [
     ("mmdebstrap", "mmdebstrap"),
+    ("systemd-nspawn", "systemd-container"),
     ("lintian", "lintian"),
     ("qemu-aarch64-static", "qemu-user-static"),
     ("skopeo", "skopeo"),
@@ -50,6 +51,10 @@ pub(super) fn run_checks(release: &Release, ready: bool) -> Result<()> {
             Tree::unpack(release, name)?.run(script, series, &next)?;
         }
     }
+    let (name, series) = TREES[0];
+    let machine = Tree::unpack(release, name)?;
+    machine.run("machine.sh", series, &next)?;
+    machine.boot()?;
     if !ready {
         same_bytes(release)?;
     }
@@ -97,7 +102,8 @@ fn other_architecture(release: &Release) -> Result<()> {
     remora(&["--version"])?;
     remora(&[&into[..], &["--url", &url]].concat())?;
     remora(&["pack", "rows.csv", "-o", "rows.csv.zst"])?;
-    remora(&["backup", "file:rows.csv", "--to", "repo", "--name", "rows"])?;
+    // What was packed is removed.
+    remora(&["backup", "file:rows.csv.zst", "--to", "repo", "--name", "rows"])?;
     remora(&["verify", "repo"])?;
     server.stop()?;
     Ok(())
@@ -162,6 +168,19 @@ impl Tree<'_> {
         println!("  {script} with MariaDB {series}");
         let status = unshare.status()?;
         if status.success() { Ok(()) } else { bail!("{script} with MariaDB {series}: {status}") }
+    }
+
+    /// Boots it as a machine, whose unit runs `units.sh` and ends it with its code.
+    fn boot(&self) -> Result<()> {
+        let mut machine = Command::new("systemd-nspawn");
+        machine.args(["--boot", "--quiet", "--console=pipe", "--directory"]).arg(&self.folder);
+        machine.arg(format!("--bind-ro={}:/checks", root().join("xtask/dist").display()));
+        if !Path::new("/run/systemd/system").is_dir() {
+            // This machine's own systemd would register it, and chooses how processes are grouped.
+            machine.args(["--register=no", "--keep-unit"]).env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "0");
+        }
+        println!("  units.sh with systemd");
+        run(machine.stdin(Stdio::null()))
     }
 }
 

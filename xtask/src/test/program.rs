@@ -14,6 +14,9 @@ use crate::{cargo, root, shown};
 /// The longest ones: they begin first, so that none of them runs alone at the end.
 const LONGEST: [&str; 3] = ["remora", "queue-plugin", "queue"];
 
+/// Into how many parts the longest one is divided. In one part it would run alone for a third of the time.
+const PARTS: usize = 3;
+
 /// A program with tests, as cargo has built it.
 pub(super) struct Program {
     /// The package's name.
@@ -48,7 +51,26 @@ pub(super) fn build() -> Result<Vec<Program>> {
     }
     let place = |package: &str| LONGEST.iter().position(|long| *long == package).unwrap_or(LONGEST.len());
     programs.sort_by_key(|program| place(&program.package));
+    let longest = programs.iter().position(|program| program.is_integration(LONGEST[0]));
+    let longest = programs.remove(longest.context("the longest tests are missing")?);
+    let parts = longest.parts(PARTS)?;
+    programs.splice(..0, parts);
     Ok(programs)
+}
+
+/// Divides tests, in the order in which they run, into parts of about the same size. Those of a module stay
+/// together, because they share servers. The last part comes first: its tests are the longest.
+fn divided(tests: &[&str], count: usize) -> Vec<Vec<String>> {
+    let mut parts: Vec<Vec<String>> = vec![Vec::new(); count];
+    let mut done = 0;
+    for module in tests.chunk_by(|a, b| a.split_once("::").map(|a| a.0) == b.split_once("::").map(|b| b.0)) {
+        // Where the middle of the module would be.
+        let part = (2 * done + module.len()) * count / (2 * tests.len());
+        parts[part].extend(module.iter().map(|test| (*test).to_owned()));
+        done += module.len();
+    }
+    parts.reverse();
+    parts
 }
 
 /// What a message of cargo says of a test program.
@@ -88,10 +110,23 @@ impl Program {
         Program { package: name.to_owned(), command, takes_options: true, integration: true }
     }
 
+    /// The same program several times, each with a part of its tests.
+    fn parts(&self, count: usize) -> Result<Vec<Program>> {
+        let list = Command::new(self.command.get_program()).args(["--list", "--format", "terse"]).output()?;
+        let list = String::from_utf8(list.stdout)?;
+        let tests: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+        let part = |(number, tests)| {
+            let mut part = self.again(&format!("{}/{number}", self.package));
+            part.command.arg("--exact").args::<Vec<String>, _>(tests);
+            part
+        };
+        Ok((1..).zip(divided(&tests, count)).map(part).collect())
+    }
+
     /// Runs it and shows its lines behind its name.
     fn run(&mut self) -> Result<(Counts, bool)> {
         let mut counts = Counts::default();
-        println!("{}: $ {}", self.package, shown(&self.command));
+        println!("{}: $ {}", self.package, beginning(&shown(&self.command)));
         let mut child = self.command.stdout(Stdio::piped()).spawn().with_context(|| self.package.clone())?;
         for line in BufReader::new(child.stdout.take().context("no output")?).split(b'\n') {
             let line = String::from_utf8_lossy(&line?).into_owned();
@@ -100,6 +135,11 @@ impl Program {
         }
         Ok((counts, child.wait()?.success()))
     }
+}
+
+/// The beginning of a command that may name hundreds of tests.
+fn beginning(line: &str) -> &str {
+    line.split_once(" --exact").map_or(line, |(beginning, _)| beginning)
 }
 
 /// Runs all of them, `lanes` at a time.
@@ -129,13 +169,24 @@ pub(super) fn run(programs: Vec<Program>, lanes: usize) -> Result<Counts> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Program, run};
+    use super::{Program, divided, run};
     use std::process::Command;
 
     fn shell(package: &str, script: &str) -> Program {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         Program { package: package.to_owned(), command, takes_options: false, integration: false }
+    }
+
+    #[test]
+    fn each_test_is_in_one_part_with_those_of_its_module() {
+        let tests = ["a::1", "a::2", "b::1", "b::c::2", "b::3", "b::4", "d::1", "e"];
+        assert_eq!(
+            divided(&tests, 3),
+            [vec!["d::1", "e"], vec!["b::1", "b::c::2", "b::3", "b::4"], vec!["a::1", "a::2"]]
+        );
+        assert_eq!(divided(&["a::1"], 3).concat(), ["a::1"]);
+        assert_eq!(divided(&[], 3).concat(), Vec::<String>::new());
     }
 
     #[test]

@@ -74,6 +74,10 @@ fn a_server_without_faults_has_only_good_lines() {
     assert!(lines.len() > 15 && lines.iter().all(|line| line.state == State::Good), "{lines:?}");
     let alone = Facts { repository: None, copy: None, ..fine() };
     assert!(all(&alone).iter().all(|line| line.state == State::Good));
+    // A key that reads nothing may be where the backups are.
+    let mut put = fine();
+    repository(|found| found.encryption = Encryption::PutKey("/backup/k".to_owned()))(&mut put);
+    assert!(all(&put).iter().all(|line| line.state == State::Good));
 }
 
 type Case<'a> = (&'a dyn Fn(&mut Facts), State, &'a str);
@@ -175,9 +179,9 @@ fn every_fault_of_a_repository_is_reported_with_its_fix() {
             "x is damaged (1 of that kind) | remora verify /backup/db1",
         ),
         (&repository(|found| found.is_beside_data = Some(true)), Warning, "| remora mirror /backup "),
-        (&repository(|found| found.encryption = Encryption::Sealed(None)), Warning, "--key FILE"),
+        (&repository(|found| found.encryption = Encryption::Unopened), Warning, "--key FILE"),
         (
-            &repository(|found| found.encryption = Encryption::Sealed(Some(("/backup/k".to_owned(), true)))),
+            &repository(|found| found.encryption = Encryption::FullKey("/backup/k".to_owned(), true)),
             Warning,
             "the key /backup/k is on the disk of the repository",
         ),

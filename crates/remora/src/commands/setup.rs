@@ -24,6 +24,7 @@ use crate::args::{Account, ServerArgs};
 use crate::commands::backup::server_of;
 use crate::commands::doctor;
 use crate::exit::Exit;
+use crate::keep::KeepArguments;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -33,6 +34,8 @@ const EXAMPLES: &str = "EXAMPLES
       do it; what is there already stays as it is
   remora setup mysql: --to /backup --encrypt --copy-to s3://company-backups/db --yes
       encrypted, with a copy in an object store after each backup
+  remora setup mysql: --to /backup --keep-daily 14 --keep-monthly 12 --yes
+      old backups are pruned after each new one
   remora setup mysql:/run/mysqld/second.sock --to /backup --every 6h
       the server of another socket, every six hours";
 
@@ -68,6 +71,9 @@ pub(crate) struct Arguments {
     /// How often to back up, such as 6h [default: at three each night]
     #[arg(long, value_name = "TIME", value_parser = every)]
     every: Option<u64>,
+
+    #[command(flatten)]
+    keep: KeepArguments,
 
     /// The name of the account that is made in the server
     #[arg(long, value_name = "NAME", default_value = "remora", value_parser = account_name)]

@@ -72,7 +72,8 @@ fn what_is_printed_is_done_once_and_is_enough() {
         &[of_today(mariadbs()), newest("what_is_printed_is_done_once_and_is_enough")].concat(),
         |product| {
             let scene = Scene::new(product);
-            let more = ["--encrypt", "--every", "6h", "--copy-to", "copy"];
+            let keep = ["--keep-daily", "14", "--keep-within", "30d"];
+            let more = [&["--encrypt", "--every", "6h", "--copy-to", "copy"], &keep[..]].concat();
             let printed = scene.setup(&more).exits(0);
             assert!(!scene.path("etc").exists() && scene.accounts() == "0", "{}", printed.out);
             assert!(
@@ -103,8 +104,19 @@ fn what_is_printed_is_done_once_and_is_enough() {
             }
             assert!(!scene.path("etc/remora/db1.full-key").exists());
             backs_up(&scene);
-            let changes = scene.path("etc/systemd/system/remora-backup@db1.service.d/root.conf");
-            assert_eq!(changes.exists(), !mariadbs().contains(&product));
+            // Where root writes the backups, root reads them.
+            for unit in ["backup", "binlog", "mirror", "prune", "verify"] {
+                let changes = format!("etc/systemd/system/remora-{unit}@db1.service.d/root.conf");
+                assert_eq!(scene.path(&changes).exists(), !mariadbs().contains(&product), "{unit}");
+            }
+            let keep = std::fs::read_to_string(scene.path("etc/remora/db1.keep")).unwrap();
+            assert_eq!(keep, "KEEP=--keep-daily 14 --keep-within 2592000s\n");
+            let owner = if mariadbs().contains(&product) { "remora" } else { "root" };
+            for folder in ["repo", "copy"] {
+                let folder = scene.path(folder).display().to_string();
+                let command = format!("install -d -o {owner} -g {owner} -m 0700 {folder} {folder}/db1");
+                assert!(printed.iter().any(|[.., text]| *text == command), "{command} in {printed:?}");
+            }
         },
     );
 }
@@ -118,6 +130,16 @@ fn backs_up(scene: &Scene) {
         let ended =
             run(scene.folder.path(), &["restore", "repo/db1", "--to", "back", "--key", "etc/remora/db1.key"]);
         ended.exits(2).says(&["put key"]);
+        let prune = ["prune", "repo/db1", "--keep-daily", "14", "--key", "etc/remora/db1.key"];
+        run(scene.folder.path(), &prune).exits(0);
+        // What is encrypted stays so, also where somebody forgets the key.
+        let forgotten = &["the other backups in", "are encrypted"];
+        scene.works(&["binlog", "repo/db2", "--once"], None).exits(2).says(forgotten);
+        assert!(!scene.path("repo/db2").exists());
+        let second = ["setup", &source, "--to", "repo", "--name", "db2", "--etc", "etc", "--account", "two"];
+        let second = [&second[..], &["--no-defaults", "-u", "root", "--yes"]].concat();
+        run(scene.folder.path(), &second).exits(2).says(forgotten);
+        assert!(!scene.path("etc/remora/db2.env").exists());
     }
     scene.works(&["lock", "--", "true"], None).exits(0);
     scene.works(&["binlog", "repo/db1", "--once"], key).exits(0);
@@ -216,7 +238,7 @@ fn the_units_are_sound_and_expose_little() {
             all.push(instance);
         }
     }
-    assert_eq!((services.len(), all.len()), (4, 6));
+    assert_eq!((services.len(), all.len()), (5, 7));
     let verified = Ended::of(&analyze(&["verify", "--man=no"], &all).unwrap()).exits(0);
     assert_eq!((verified.out, verified.err), (String::new(), String::new()));
     for service in services {

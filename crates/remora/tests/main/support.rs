@@ -437,7 +437,8 @@ pub(crate) fn at_store(folder: &Path, endpoint: &str, line: &str) -> Command {
 /// connected with himself.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(std::process::id() % 20_000).unwrap();
+    // Parts of the tests run in processes with neighbouring numbers.
+    let first = u16::try_from(std::process::id() * 97 % 20_000).unwrap();
     loop {
         let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

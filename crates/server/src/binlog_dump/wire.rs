@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use crate::secure::{self, Secure};
@@ -29,9 +28,8 @@ impl Wire {
         let conn = target.connect()?.into_plain().ok_or_else(|| Error::Protocol {
             what: "the server offers TLS now, and did not a moment ago".to_owned(),
         })?;
-        let socket = stream::socket(conn.as_raw_fd()).ok_or_else(|| Error::Protocol {
-            what: "the system does not give out the connection's socket".to_owned(),
-        })?;
+        let socket = stream::socket(&conn)
+            .map_err(|error| Error::Protocol { what: format!("the connection's socket: {error}") })?;
         Ok(Wire::Plain { _conn: Box::new(conn), socket })
     }
 

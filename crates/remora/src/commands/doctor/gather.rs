@@ -16,6 +16,7 @@ use repository::location::Location;
 use repository::log_archive::{self, Archive as Archived};
 use repository::{Named, address};
 use sandbox::{Family, Product};
+use seal::Key;
 use server::required_privileges::{self, Task};
 use server::{Flavour, Grants, Session, Target};
 use snapshot::Source;
@@ -237,14 +238,21 @@ fn look_into(found: &mut Repository, (name, home): (String, Location), arguments
             let device = |path: &Path| RealDisk.entry(path).ok().map(|entry| entry.device);
             home.folder().is_some_and(|folder| device(folder).is_some() && device(folder) == device(file))
         };
-        let key = file.map(|file| (text::path(&file), is_beside(&file)));
-        found.encryption = Encryption::Sealed(key);
-        if found.encryption == Encryption::Sealed(None) {
-            return Ok(());
-        }
+        found.encryption = Encryption::Unopened;
+        let Some(file) = file else { return Ok(()) };
+        let (is_beside, file) = (is_beside(&file), text::path(&file));
+        let key = arguments.key.read()?;
+        found.encryption = match key {
+            Some(Key::Put(_)) => Encryption::PutKey(file),
+            _ => Encryption::FullKey(file, is_beside),
+        };
+        return look_at(found, &Named::open((name, home), key.as_ref())?);
     }
-    let key = arguments.key.read()?.filter(|_| found.encryption != Encryption::None);
-    let named = Named::open((name, home), key.as_ref())?;
+    look_at(found, &Named::open((name, home), None)?)
+}
+
+/// The generations and the archive of a name.
+fn look_at(found: &mut Repository, named: &Named) -> Result<()> {
     let listing = named.repository.list()?;
     found.broken = listing.broken.iter().map(ToString::to_string).collect();
     found.newest = listing.generations.last().map(|newest| Newest {

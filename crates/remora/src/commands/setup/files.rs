@@ -15,11 +15,12 @@ macro_rules! unit {
 }
 
 /// The units.
-pub(super) const UNITS: [(&str, &str); 6] = [
+pub(super) const UNITS: [(&str, &str); 7] = [
     unit!("remora-backup@.service"),
     unit!("remora-backup@.timer"),
     unit!("remora-binlog@.service"),
     unit!("remora-mirror@.service"),
+    unit!("remora-prune@.service"),
     unit!("remora-verify@.service"),
     unit!("remora-verify@.timer"),
 ];
@@ -45,6 +46,16 @@ RestrictNamespaces=no
 RestrictSUIDSGID=no
 SystemCallFilter=
 UMask=0077
+";
+
+/// The other units read and write what that one has written, which belongs to root. They get no more than
+/// that.
+const BESIDE_ROOT: &str = "\
+# The backups belong to root, because the unit that makes them needs a snapshot.
+[Service]
+User=root
+Group=root
+CapabilityBoundingSet=CAP_DAC_OVERRIDE
 ";
 
 /// What is encrypted gets its key.
@@ -117,11 +128,13 @@ pub(super) fn changes(
     every_s: Option<u64>,
 ) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
-    if as_root {
-        steps.push(Step::file(folders.change(UNITS[0].0, "root.conf"), 0o644, AS_ROOT.to_owned())?);
-    }
-    if encrypt {
-        for unit in ["remora-backup@.service", "remora-binlog@.service", "remora-verify@.service"] {
+    let services = UNITS.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".service"));
+    for unit in services {
+        if as_root {
+            let text = if unit == UNITS[0].0 { AS_ROOT } else { BESIDE_ROOT };
+            steps.push(Step::file(folders.change(unit, "root.conf"), 0o644, text.to_owned())?);
+        }
+        if encrypt {
             steps.push(Step::file(folders.change(unit, "key.conf"), 0o644, WITH_KEY.to_owned())?);
         }
     }

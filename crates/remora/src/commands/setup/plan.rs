@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use repository::address;
+use repository::{Location, address};
 use server::{Flavour, Session};
 
 use super::files::{self, Folders};
@@ -33,6 +33,9 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn make(arguments: &Arguments, name: &str, session: &mut Session) -> Result<Plan> {
+        if !arguments.encrypt {
+            repository::must_be_in_clear(&arguments.to, &Location::of(&arguments.to.join(name))?)?;
+        }
         let folders = Folders { etc: arguments.etc.clone(), name: name.to_owned() };
         let text = |value: Option<String>| value.unwrap_or_default();
         let socket = text(session.value("SELECT @@socket")?);
@@ -43,7 +46,12 @@ impl Plan {
         let option_file = folders.own("cnf");
         let password = account::password(&option_file)?;
         let option_text = |password: &str| files::option_file(&arguments.account, password, &socket);
-        let mut steps = system_steps(&arguments.to, name);
+        let places: Vec<&Path> = [Some(&arguments.to), arguments.copy_to.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|path| &**path)
+            .collect();
+        let mut steps = system_steps(&places, name, if as_root { "root" } else { SYSTEM_ACCOUNT });
         steps.push(Step::secret_file(
             option_file.clone(),
             0o600,
@@ -52,13 +60,12 @@ impl Plan {
         )?);
         steps.push(account::step(&arguments.account, &option_file, &password, session)?);
         steps.push(Step::file(folders.own("env"), 0o600, settings(arguments, name, &socket)?)?);
-        let places: Vec<&Path> = [Some(&arguments.to), arguments.copy_to.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(|path| &**path)
-            .collect();
         if let Some(copy) = &arguments.copy_to {
             steps.push(Step::file(folders.own("mirror"), 0o600, format!("COPY={}\n", value(copy)?))?);
+        }
+        let keep = arguments.keep.words().join(" ");
+        if !keep.is_empty() {
+            steps.push(Step::file(folders.own("keep"), 0o600, format!("KEEP={keep}\n"))?);
         }
         let store = files::store(&folders, &places)?;
         let mut notes = Vec::new();
@@ -114,8 +121,8 @@ fn unreachable(socket: &str, places: &[&Path]) -> Vec<String> {
         .collect()
 }
 
-/// The account of the system, and the folder that belongs to it.
-fn system_steps(repository: &Path, name: &str) -> Vec<Step> {
+/// The account of the system, and the folders for backups of a name, which belong to the `owner`.
+fn system_steps(places: &[&Path], name: &str, owner: &str) -> Vec<Step> {
     let account = [
         "useradd",
         "--system",
@@ -127,11 +134,17 @@ fn system_steps(repository: &Path, name: &str) -> Vec<Step> {
     ];
     let is_there = Command::new("getent").args(["passwd", SYSTEM_ACCOUNT]).output();
     let mut steps = vec![Step::command(&account, is_there.is_ok_and(|output| output.status.success()))];
-    if !address::is_in_store(repository) {
-        let home = repository.join(name);
-        let owner = ["install", "-d", "-o", SYSTEM_ACCOUNT, "-g", SYSTEM_ACCOUNT, "-m", "0700"];
-        let folders = [repository.display().to_string(), home.display().to_string()];
-        let words: Vec<&str> = owner.into_iter().chain(folders.iter().map(String::as_str)).collect();
+    for place in places.iter().filter(|place| !address::is_in_store(place)) {
+        let home = place.join(name);
+        let install = ["install", "-d", "-o", owner, "-g", owner, "-m", "0700"];
+        // Root enters every folder, so one that another account uses as well stays as it is.
+        let is_left = |folder: &&Path| owner == "root" && folder.is_dir();
+        let folders: Vec<String> = [*place, &home]
+            .into_iter()
+            .filter(|folder| !is_left(folder))
+            .map(|folder| folder.display().to_string())
+            .collect();
+        let words: Vec<&str> = install.into_iter().chain(folders.iter().map(String::as_str)).collect();
         steps.push(Step::command(&words, home.is_dir()));
     }
     steps
@@ -161,8 +174,9 @@ fn start(name: &str, has_log: bool) -> Vec<Step> {
     let units: Vec<String> = units.into_iter().chain(log).collect();
     let enable = ["systemctl", "enable", "--now"].into_iter().chain(units.iter().map(String::as_str));
     let is_enabled = || {
-        let asked = Command::new("systemctl").args(["is-enabled", "--quiet"]).args(&units).status();
-        asked.is_ok_and(|status| status.success())
+        // It says on stderr that units are not there yet.
+        let asked = Command::new("systemctl").args(["is-enabled", "--quiet"]).args(&units).output();
+        asked.is_ok_and(|output| output.status.success())
     };
     let is_begun = Path::new("/run/systemd/system").is_dir() && is_enabled();
     vec![
