@@ -14,9 +14,7 @@ cat >/etc/systemd/system/check.service <<'UNIT'
 After=multi-user.target mariadb.service
 [Service]
 Type=oneshot
-StandardOutput=journal+console
-StandardError=journal+console
-ExecStart=/bin/sh -c 'code=0; sh /checks/units.sh || code=$?; systemctl exit $code'
+ExecStart=/bin/sh -c 'code=0; sh /checks/units.sh >/units.log 2>&1 || code=$?; systemctl exit $code'
 [Install]
 WantedBy=multi-user.target
 UNIT

@@ -1,5 +1,6 @@
 # Runs in a machine that has booted, as its root: 'remora setup' and the units under a real systemd.
 set -eu
+export HOME=/root
 say() { printf '    systemd %s: %s\n' "$(systemctl --version | sed -n 's/^systemd \([0-9]*\).*/\1/p')" "$*"; }
 fail() { say "$*"; journalctl --no-pager -o cat -u 'remora-*' | tail -n 40; exit 1; }
 generations() { remora list "$1" --key /etc/remora/db1.full-key | grep -c '^ *db1@'; }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, release, run};
+use crate::{cargo, release, root, run};
 
 /// The crates that servers load: their dependencies have fewer licences to choose from.
 const PLUGINS: [&str; 2] = ["queue", "urlpack"];
@@ -27,7 +27,7 @@ pub(crate) fn dependencies() -> Result<()> {
             "licenses",
         ]))?;
     }
-    packages()?;
+    crates()?;
     let advisories = std::env::home_dir().is_some_and(|home| home.join(".cargo/advisory-dbs").is_dir());
     if !advisories {
         println!("advisories left out: their database is not on this machine; cargo deny fetch db brings it");
@@ -36,17 +36,29 @@ pub(crate) fn dependencies() -> Result<()> {
     run(cargo().args(["deny", "--workspace", "check", "--disable-fetch", "advisories"]))
 }
 
-/// Packages the crates that others may take, as for a registry.
-fn packages() -> Result<()> {
+/// Does all but the upload of the crates that others may take, each built from its package alone, and
+/// compares them with the last release: what breaks a user of theirs needs a version that says so.
+fn crates() -> Result<()> {
     let output = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
     // `publish` is a list of registries, an empty one if there is none, or null if all are meant.
     let published = metadata["packages"].as_array().context("no packages")?;
     let published = published.iter().filter(|package| package["publish"].is_null());
     let names = published.filter_map(|package| package["name"].as_str()).flat_map(|name| ["--package", name]);
-    let mut package = cargo();
-    package.args(["package", "--no-verify", "--allow-dirty", "--quiet"]).args(names);
-    run(&mut package)
+    let names: Vec<&str> = names.collect();
+    let mut publish = cargo();
+    run(publish.args(["publish", "--dry-run", "--allow-dirty", "--quiet"]).args(&names))?;
+    let mut last = Command::new("git");
+    last.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"]).current_dir(root());
+    let last = last.output()?;
+    if !last.status.success() {
+        println!("no comparison with an earlier release: there is none");
+        return Ok(());
+    }
+    ready("semver-checks", None)?;
+    let last = String::from_utf8(last.stdout)?;
+    let mut compare = cargo();
+    run(compare.args(["semver-checks", "--baseline-rev", last.trim()]).args(&names))
 }
 
 /// Installs an additional command of cargo, unless it is there in this version, or in any.

@@ -2,7 +2,7 @@
 //! Python and for Node, an image, and what proves where they are from. docs/packaging.md says how a release
 //! is made and checked.
 
-pub(crate) mod check;
+mod check;
 mod cross;
 mod image;
 mod npm;
@@ -10,6 +10,7 @@ mod package;
 mod sbom;
 mod stage;
 mod tools;
+pub(crate) mod tree;
 mod wheel;
 
 use std::path::{Path, PathBuf};
@@ -148,6 +149,10 @@ fn make(key: Option<&Path>, ready: Option<&Path>) -> Result<Release> {
     image::build(&release, &programs)?;
     npm::build(&release, &programs)?;
     package::plugins(&release)?;
+    match tree::missing() {
+        None => image::build_server(&release)?,
+        Some(why) => println!("the image of MariaDB is left out: {why}"),
+    }
     sbom::write(&release)?;
     sums(&release, key)?;
     Ok(release)

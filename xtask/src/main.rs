@@ -176,7 +176,7 @@ fn ci(arguments: &[String]) -> Result<()> {
         })?;
         phases.take("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]))?;
         phases.take("packages", || {
-            match dist::check::missing() {
+            match dist::tree::missing() {
                 None => dist::run_chore(&["--check".to_owned()])?,
                 Some(why) => told.push(format!("checks of packages left out: {why}")),
             }

@@ -1,5 +1,7 @@
-//! An image for containers with nothing but the program, as an archive of the layout of OCI
-//! (<https://github.com/opencontainers/image-spec>): `podman load`, `docker load` and `skopeo copy` take it.
+//! Images for containers, as archives of the layout of OCI
+//! (<https://github.com/opencontainers/image-spec>). `podman load`, `docker load` and `skopeo copy` take
+//! them.
+//! One has nothing but the program, the other one MariaDB with the plugins.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,6 +9,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::root;
+
+use super::tree::{TREES, Tree};
 use super::{Arch, Release, archive, output, run_quietly, stage};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -17,16 +22,47 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// Makes one image for all architectures: whoever takes it, takes the program for his own.
 pub(super) fn build(release: &Release, programs: &[(Arch, PathBuf)]) -> Result<()> {
     let layout = Layout { release, folder: release.work.join("image") };
-    let manifests =
-        programs.iter().map(|(arch, program)| layout.add(*arch, program)).collect::<Result<Vec<_>>>()?;
-    stage::write(&layout.folder.join("oci-layout"), &json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
-    let all = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
-    let mut named = layout.blob(INDEX, &all)?;
-    named["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
-    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [named] });
-    stage::write(&layout.folder.join("index.json"), &index.to_string())?;
-    let place = release.out.join(format!("remora-{}-oci.tar", release.version));
-    archive(release, &layout.folder, &place)
+    let config = json!({ "Entrypoint": ["/usr/bin/remora"], "Env": ["PATH=/usr/bin"] });
+    let one = |(arch, program): &(Arch, PathBuf)| {
+        let files = release.work.join(format!("image-{}", arch.linux()));
+        stage::place_program(program, &files.join("usr/bin/remora"))?;
+        // The program makes files there, whoever it runs as.
+        let temporary = stage::folder(&files, "tmp")?;
+        run_quietly(Command::new("chmod").arg("1777").arg(temporary))?;
+        let tar = release.work.join(format!("layer-{}.tar", arch.linux()));
+        archive(release, &files, &tar)?;
+        layout.add(*arch, &tar, &config)
+    };
+    let manifests = programs.iter().map(one).collect::<Result<Vec<_>>>()?;
+    layout.finish(manifests, "remora")
+}
+
+/// The files of the image of MariaDB.
+pub(super) fn server_layer(release: &Release) -> PathBuf {
+    release.work.join("layer-server.tar")
+}
+
+/// Makes an image of Debian's MariaDB of the first series with the plugins, for this machine's architecture,
+/// as they are.
+pub(super) fn build_server(release: &Release) -> Result<()> {
+    let (name, series) = TREES[0];
+    let tree = Tree::debian(release, name)?;
+    tree.run("image.sh", series, &release.out)?;
+    tree.clear()?;
+    stage::place_program(&root().join("packaging/image/start"), &tree.folder.join("usr/bin/start"))?;
+    let tar = server_layer(release);
+    archive(release, &tree.folder, &tar)?;
+    let config = json!({
+        "Entrypoint": ["/usr/bin/start"],
+        "Cmd": ["mariadbd"],
+        "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        "ExposedPorts": { "3306/tcp": {} },
+        "Volumes": { "/var/lib/mysql": {} },
+        "StopSignal": "SIGTERM",
+    });
+    let layout = Layout { release, folder: release.work.join("image-server") };
+    let manifest = layout.add(Arch::here()?, &tar, &config)?;
+    layout.finish(vec![manifest], &format!("remora-mariadb-{series}"))
 }
 
 /// A folder that becomes an image.
@@ -36,17 +72,11 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Adds the image for an architecture, and returns what an index says about it.
-    fn add(&self, arch: Arch, program: &Path) -> Result<Value> {
-        let files = self.release.work.join(format!("image-{}", arch.linux()));
-        stage::place_program(program, &files.join("usr/bin/remora"))?;
-        // The program makes files there, whoever it runs as.
-        let temporary = stage::folder(&files, "tmp")?;
-        run_quietly(Command::new("chmod").arg("1777").arg(temporary))?;
-        let tar = self.release.work.join(format!("layer-{}.tar", arch.linux()));
-        archive(self.release, &files, &tar)?;
-        let unpacked = digest(&tar)?;
-        run_quietly(Command::new("gzip").args(["-9n", "--"]).arg(&tar))?;
+    /// Adds the image of an architecture, of an archive of its files and of how it runs, and returns what an
+    /// index says about it.
+    fn add(&self, arch: Arch, tar: &Path, run: &Value) -> Result<Value> {
+        let unpacked = digest(tar)?;
+        run_quietly(Command::new("gzip").args(["-9nk", "--"]).arg(tar))?;
         let layer = self.file(LAYER, &tar.with_added_extension("gz"))?;
         let created =
             output(Command::new("date").args(["-u", "+%FT%TZ", "-d", &format!("@{}", self.release.epoch)]))?;
@@ -54,7 +84,7 @@ impl Layout<'_> {
             "created": created,
             "architecture": arch.debian(),
             "os": "linux",
-            "config": { "Entrypoint": ["/usr/bin/remora"], "Env": ["PATH=/usr/bin"] },
+            "config": run,
             "rootfs": { "type": "layers", "diff_ids": [unpacked] },
             "history": [{ "created": created, "created_by": "cargo xtask dist" }],
         });
@@ -64,6 +94,18 @@ impl Layout<'_> {
         let mut described = self.blob(MANIFEST, &manifest)?;
         described["platform"] = json!({ "architecture": arch.debian(), "os": "linux" });
         Ok(described)
+    }
+
+    /// Makes the archive of the images of all architectures.
+    fn finish(&self, manifests: Vec<Value>, name: &str) -> Result<()> {
+        let version = &self.release.version;
+        stage::write(&self.folder.join("oci-layout"), &json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
+        let all = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
+        let mut named = self.blob(INDEX, &all)?;
+        named["annotations"] = json!({ "org.opencontainers.image.ref.name": version });
+        let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [named] });
+        stage::write(&self.folder.join("index.json"), &index.to_string())?;
+        archive(self.release, &self.folder, &self.release.out.join(format!("{name}-{version}-oci.tar")))
     }
 
     /// Adds a value as a file.
