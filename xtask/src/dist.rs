@@ -125,6 +125,9 @@ pub(crate) fn run_chore(arguments: &[String]) -> Result<()> {
             _ => bail!(USAGE),
         }
     }
+    if is_check {
+        tree::prepare()?;
+    }
     let release = make(key.as_deref(), ready.as_deref())?;
     if is_check { check::run_checks(&release, ready.is_some()) } else { Ok(()) }
 }

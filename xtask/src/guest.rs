@@ -86,6 +86,7 @@ pub(crate) fn tests(names: &[&String]) -> Result<String> {
 
 /// Builds the program as for the tests, and returns its path.
 fn debug() -> Result<PathBuf> {
-    run(cargo().args(["build", "--quiet", "--package", "remora"]))?;
+    // Of the workspace, so that all below it is as it was built for the tests.
+    run(cargo().args(["build", "--quiet", "--workspace", "--bin", "remora"]))?;
     Ok(crate::target().join("debug/remora"))
 }

@@ -10,12 +10,11 @@ use sandbox::{Product, Sandbox, Settings};
 use crate::{places, root, run};
 
 use super::cross::Build;
-use super::tree::{TREES, Tree, prepare};
+use super::tree::{TREES, Tree};
 use super::{Arch, Release, files, fresh, output, package, run_quietly};
 
 /// Checks a release. Programs that were `ready` are not built again.
 pub(super) fn run_checks(release: &Release, ready: bool) -> Result<()> {
-    prepare()?;
     lint(release)?;
     image(release)?;
     alpine(release)?;
