@@ -299,7 +299,7 @@ fn queues_are_as_the_server_has_them_and_say_why_rows_failed() {
     let token = session.value(lease).unwrap().unwrap();
     session.execute(&format!("SELECT queue_nack('{token}', 0, 'it <broke>')")).unwrap();
     session.value(lease).unwrap();
-    let window = Window::of(&server, &[]);
+    let window = Window::of(&server, &["--allow", "queue-retry"]);
     let page = window.until(
         "/queues",
         &[
@@ -315,8 +315,64 @@ fn queues_are_as_the_server_has_them_and_say_why_rows_failed() {
     // One waits, one is leased, one is a dead letter.
     assert_eq!(cells[..6], ["1", "1", "1", "0", "0", "1"], "{page}");
     // Nothing was taken.
-    let left = session.value("SELECT COUNT(*) FROM shop.dead").unwrap();
-    assert_eq!(left.as_deref(), Some("1"));
+    assert_eq!(crate::queue::count(&server, "shop.dead"), 1);
+    retry_dead_letters(&server, window);
+}
+
+/// A dead letter of `shop.jobs` goes back by its reason, others wherever they are sent.
+fn retry_dead_letters(server: &Sandbox, window: Window) {
+    let mut session = connect(server.socket());
+    let count = |queue| crate::queue::count(server, queue);
+    let page = window.until("/queues", &["name=\"why\" value=\"it &lt;broke&gt;\"", "Retry..."]);
+    let (token, socket) = (field(&page, "token").to_owned(), server.socket().display().to_string());
+    let post = |rest: &str| {
+        window.post("/queue-retry", &format!("token={token}&at={}&{rest}", socket.replace('/', "%2F")))
+    };
+    let asked = post("queue=shop.dead&why=it+%3Cbroke%3E");
+    for word in [
+        "1 row matches: retry?",
+        "From shop.dead to shop.jobs",
+        "<code>`why` = &#39;it &lt;broke&gt;&#39;</code>",
+        "remora queue retry shop.dead --to shop.jobs --where &#39;`why` = ",
+        " -n 1 --url unix://",
+    ] {
+        assert!(asked.contains(word), "{word} in {asked}");
+    }
+    let yes = |asked: &str| post(&format!("yes={}", field(asked, "yes")));
+    assert_eq!(count("shop.dead"), 1);
+    assert!(yes(&asked).contains("It has begun"));
+    window.until("/queues", &["state good\">retry done: 1 of 1 row moved from shop.dead to shop.jobs"]);
+    assert_eq!((count("shop.dead"), count("shop.jobs")), (0, 3));
+    assert!(yes(&asked).contains("Nothing was done: this was answered already"));
+    assert!(post("queue=shop.dead").contains("Nothing was done: no row matches"));
+    assert!(post("queue=shop.jobs").contains("is the dead-letter queue of no queue"));
+    // Of two queues that it may be from one is chosen; what nobody saw stays.
+    session.execute("CREATE TABLE shop.more (v INT) ENGINE=QUEUE TRIES=1 DEAD='dead'").unwrap();
+    session.execute("INSERT INTO shop.dead (v) VALUES (7), (8)").unwrap();
+    let choice = post("queue=shop.dead");
+    assert!(choice.contains(">shop.jobs</option><option value=\"shop.more\">"), "{choice}");
+    let mut owner = connect(server.socket());
+    owner.execute("SELECT queue_wait('shop.dead')").unwrap();
+    let asked = post("queue=shop.dead&to=shop.more");
+    assert!(asked.contains("1 row matches"), "{asked}");
+    assert!(post("queue=shop.dead&to=shop.dead").contains("Nothing was done: choose one of them"));
+    owner.execute("SELECT queue_abort()").unwrap();
+    session.execute("INSERT INTO shop.dead (v) VALUES (9)").unwrap();
+    yes(&asked);
+    window.until("/queues", &["moved from shop.dead to shop.more, "]);
+    assert_eq!((count("shop.dead"), count("shop.more")), (2, 1));
+    // A retry that can't continue says why.
+    let asked = post("queue=shop.dead&to=shop.more");
+    session.execute("DROP TABLE shop.more").unwrap();
+    yes(&asked);
+    window.until("/queues", &["state bad\">retry failed ", "; 0 of 2 rows moved"]);
+    window.running.signal("TERM");
+    let ended = window.running.end().exits(143);
+    for word in ["asked", "1 row moved", "failed: "] {
+        let route = ["1 row from shop.dead to shop.", "2 rows from shop.dead to shop."];
+        let is_told = |line: &str| line.contains(word) && route.iter().any(|route| line.contains(route));
+        assert!(ended.err.lines().any(is_told), "{word} in {}", ended.err);
+    }
 }
 
 #[test]
@@ -326,7 +382,7 @@ fn what_cannot_be_served_safely_is_refused() {
         (&["--listen", "0.0.0.0:8306"][..], "reverse proxy with TLS"),
         (&["--public-url", "http://db.example.com"], "write https://NAME"),
         (&["--audit-log", "x"], "--allow"),
-        (&["--allow", "sql"], "kill-query"),
+        (&["--allow", "sql"], "kill-query, queue-retry"),
         (&["--interval", "0"], "1..=60"),
     ] {
         let ended = Ended::of(&remora(&folder).arg("web").args(arguments).output().unwrap()).exits(2);
