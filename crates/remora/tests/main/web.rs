@@ -272,6 +272,22 @@ fn a_repository_is_lines_of_generations() {
     assert!(!page.contains("<b>") && !page.contains("state good"), "{page}");
     // No server was named, and none is asked.
     assert!(window.get("/").contains("0 servers"), "{}", window.get("/"));
+    // What verify finds is on the page of the next run at once, and of this one within a minute.
+    let file = repository.join("web/000001.blk");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let record = bytes.windows(4).position(|window| window == b"chnk").unwrap();
+    bytes[record + 60] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    Ended::of(&remora(folder.path()).args(["verify", "repo <b>"]).output().unwrap()).exits(4);
+    let window = Window::open(&["--repository", repository.to_str().unwrap()]);
+    window.until(
+        "/backups",
+        &[
+            "state bad\">remora verify noted damage 0 s ago, ",
+            "1.blk; generations 1, 2 can&#39;t be restored whole",
+            "state bad\">damaged: remora verify noted it",
+        ],
+    );
 }
 
 #[test]
