@@ -95,6 +95,16 @@ pub fn one(session: &mut Session, id: u64) -> Result<Option<Connection>, Error> 
     Ok(those(session, &format!("WHERE id = {id}"))?.pop())
 }
 
+/// Those with these numbers, as they are now.
+pub(crate) fn some(session: &mut Session, ids: &[u64]) -> Result<Vec<Connection>, Error> {
+    let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    if list.is_empty() {
+        Ok(Vec::new())
+    } else {
+        those(session, &format!("WHERE id IN ({})", list.join(", ")))
+    }
+}
+
 fn those(session: &mut Session, condition: &str) -> Result<Vec<Connection>, Error> {
     let query_id = if session.about.flavour == Flavour::MariaDb { ", query_id" } else { "" };
     let sql = format!(

@@ -1,5 +1,6 @@
 //! Everything that a server says about who waits for whom, read once.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::{Error, Session, prepared_xa, xa_literal};
@@ -27,6 +28,8 @@ pub struct Picture {
     pub connections: BTreeMap<u64, Connection>,
     /// The open transactions of InnoDB, by who has them.
     pub transactions: BTreeMap<Party, Transaction>,
+    /// Open transactions that are left out, because they are younger than these.
+    pub younger: usize,
     /// The waits, each pair once.
     pub waits: Vec<Wait>,
     /// Who waits, but nobody says for whom.
@@ -46,15 +49,7 @@ impl Picture {
     pub fn read(session: &mut Session) -> Result<Picture, Error> {
         let connections = connection::all(session)?;
         let mut picture = Picture::default();
-        let transactions = match ask(session, transaction::ALL)? {
-            View::Rows(rows) => rows.iter().map(transaction::transaction).collect(),
-            View::Missing => Vec::new(),
-            View::Refused(why) => {
-                let what = format!("without PROCESS this account sees only its own connections: {why}");
-                picture.gaps.push(Gap { what, hides_waiters: true });
-                Vec::new()
-            }
-        };
+        let transactions = transactions(session, &mut picture.gaps)?;
         let found = waits(session, &connections, &transactions, &mut picture.gaps)?;
         let mut pairs = BTreeSet::new();
         picture.waits = current(found, &connections)
@@ -69,6 +64,43 @@ impl Picture {
         }
         picture.add_last_statements(session)?;
         Ok(picture)
+    }
+
+    /// Asks only for the oldest open transactions and who has them, which costs less.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Picture::read`].
+    pub fn of_oldest(session: &mut Session, most: usize) -> Result<Picture, Error> {
+        let mut picture = Picture::default();
+        let mut all = transactions(session, &mut picture.gaps)?;
+        all.sort_by_key(|one| Reverse(one.seconds));
+        picture.younger = all.len().saturating_sub(most);
+        all.truncate(most);
+        let ids: Vec<u64> = all.iter().map(|one| one.connection).filter(|id| *id != 0).collect();
+        picture.connections = connection::some(session, &ids)?.into_iter().map(|one| (one.id, one)).collect();
+        picture.transactions = all.into_iter().map(|one| (one.party(), one)).collect();
+        picture.add_last_statements(session)?;
+        Ok(picture)
+    }
+
+    /// Transactions that have been open for at least a second, the oldest first.
+    #[must_use]
+    pub fn oldest(&self) -> Vec<&Party> {
+        let mut all: Vec<_> = self.transactions.iter().filter(|(_, one)| one.seconds > 0).collect();
+        all.sort_by_key(|(_, one)| Reverse(one.seconds));
+        all.into_iter().map(|(party, _)| party).collect()
+    }
+
+    /// Who probably has the oldest snapshot, up to which purge can't remove old versions of rows. The server
+    /// does not say whether a transaction has read anything.
+    #[must_use]
+    pub fn holds_purge(&self) -> Option<u64> {
+        let keeps = |party: &&Party| self.transactions.get(party).is_some_and(|one| one.keeps_snapshot);
+        self.oldest().into_iter().filter(keeps).find_map(|party| match party {
+            Party::Connection(id) => Some(*id),
+            Party::Prepared(_) => None,
+        })
     }
 
     /// Everybody who waits.
@@ -126,6 +158,19 @@ impl Picture {
         }
         Ok(())
     }
+}
+
+/// All transactions; none if they are refused, which is a gap.
+fn transactions(session: &mut Session, gaps: &mut Vec<Gap>) -> Result<Vec<Transaction>, Error> {
+    Ok(match ask(session, transaction::ALL)? {
+        View::Rows(rows) => rows.iter().map(transaction::transaction).collect(),
+        View::Missing => Vec::new(),
+        View::Refused(why) => {
+            let what = format!("without PROCESS this account sees only its own connections: {why}");
+            gaps.push(Gap { what, hides_waiters: true });
+            Vec::new()
+        }
+    })
 }
 
 /// The waits of all kinds. A source is asked only if somebody waits for what it knows.
@@ -202,6 +247,22 @@ fn prepared(session: &mut Session) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oldest_snapshot_holds_purge_back() {
+        let open = |connection: u64, seconds, keeps_snapshot| {
+            let id = connection.to_string();
+            let one = Transaction { id, connection, seconds, keeps_snapshot, ..Transaction::default() };
+            (one.party(), one)
+        };
+        let all =
+            [open(1, 5, true), open(2, 90, false), open(3, 40, true), open(4, 0, true), open(0, 95, true)];
+        let picture = Picture { transactions: all.into(), ..Picture::default() };
+        let expected =
+            [Party::Prepared("0".into()), Party::Connection(2), Party::Connection(3), Party::Connection(1)];
+        assert_eq!(picture.oldest(), expected.iter().collect::<Vec<_>>());
+        assert_eq!((picture.holds_purge(), Picture::default().holds_purge()), (Some(3), None));
+    }
 
     #[test]
     fn who_runs_nothing_does_not_wait() {

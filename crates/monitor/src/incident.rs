@@ -17,6 +17,10 @@ use status::counter::sampler::Sampler;
 /// InnoDB renews its copy of transactions only if nobody has read it for 0.1 s.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// While nobody waits, how often it is asked which transactions are open, and how many are kept.
+const OPEN_AGAIN: Duration = Duration::from_secs(10);
+const OPEN_MAX: usize = 20;
+
 /// After so many samples a server is asked for the last deadlock even if it counts none: MySQL 5.6 counts
 /// them only when it is told to.
 const DEADLOCK_AGAIN: u64 = 30;
@@ -24,7 +28,8 @@ const DEADLOCK_AGAIN: u64 = 30;
 /// What was found besides a sample.
 #[derive(Clone, Debug, Default)]
 pub struct Incident {
-    /// Who waits for whom; `None` if the sample shows nobody who waits.
+    /// Who waits for whom. If the sample shows nobody who waits: the oldest open transactions, as they were at
+    /// most ten seconds before.
     pub picture: Option<Arc<Picture>>,
     /// The last deadlock; `None` if there was none, or this account may not see it.
     pub deadlock: Option<Arc<Deadlock>>,
@@ -69,10 +74,22 @@ pub(crate) struct Attendant {
     found: Incident,
     /// When the waits were read last.
     looked: Option<Instant>,
+    /// When the open transactions were read last, since somebody waited.
+    looked_open: Option<Instant>,
     /// The number of deadlocks at the time of the last look for one, and the samples since.
     deadlocks: Option<(Option<Number>, u64)>,
     ending: Vec<(Target, How)>,
     machine: Machine,
+}
+
+/// What is asked about locks and transactions.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Who waits for whom.
+    Waits,
+    /// The oldest open transactions.
+    Open,
+    Nothing,
 }
 
 /// Where a server runs.
@@ -116,15 +133,20 @@ impl Attendant {
     pub(crate) fn attend(&mut self, sampler: &mut Sampler, sample: &Sample) -> Incident {
         let machine = self.machine.look(sampler, sample.begin.is_some());
         self.found.machine = machine.map(|found| found.map(Arc::new));
-        let wants_picture = somebody_waits(sample);
-        let is_time = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
+        let is_time = |looked: Option<Instant>, least| looked.is_none_or(|looked| looked.elapsed() >= least);
         let wants_deadlock = self.wants_deadlock(sample);
-        if !wants_picture {
+        let waits = somebody_waits(sample);
+        if !waits && self.looked_open.is_none() {
             self.found.picture = None;
         }
-        if (wants_picture && is_time) || wants_deadlock || !self.ending.is_empty() {
-            self.looked = Some(Instant::now());
-            let asked = sampler.over(|session| self.ask(session, wants_picture, wants_deadlock));
+        let wants = match (waits, wants_deadlock || !self.ending.is_empty()) {
+            (true, is_asked) if is_asked || is_time(self.looked, LOOK_AGAIN) => Some(Wanted::Waits),
+            (false, _) if is_time(self.looked_open, OPEN_AGAIN) => Some(Wanted::Open),
+            (_, true) => Some(Wanted::Nothing),
+            (_, false) => None,
+        };
+        if let Some(wanted) = wants {
+            let asked = sampler.over(|session| self.ask(session, wanted, wants_deadlock));
             self.found.failed = asked.err().map(|error| error.to_string());
         }
         self.found.clone()
@@ -144,9 +166,17 @@ impl Attendant {
         }
     }
 
-    fn ask(&mut self, session: &mut Session, wants_picture: bool, wants_deadlock: bool) -> Result<(), Error> {
-        if wants_picture {
-            self.found.picture = Some(Arc::new(Picture::read(session)?));
+    fn ask(&mut self, session: &mut Session, wanted: Wanted, wants_deadlock: bool) -> Result<(), Error> {
+        match wanted {
+            Wanted::Waits => {
+                (self.looked, self.looked_open) = (Some(Instant::now()), None);
+                self.found.picture = Some(Arc::new(Picture::read(session)?));
+            }
+            Wanted::Open => {
+                self.looked_open = Some(Instant::now());
+                self.found.picture = Some(Arc::new(Picture::of_oldest(session, OPEN_MAX)?));
+            }
+            Wanted::Nothing => {}
         }
         let mut left = Vec::new();
         for (target, how) in std::mem::take(&mut self.ending) {

@@ -64,6 +64,8 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         screen.shows(&["8host", "busy, ", "available of"]);
         screen.press("2");
 
+        let mut forgotten = session(server.socket());
+        forgotten.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").unwrap();
         let mut holder = session(server.socket());
         holder.execute("BEGIN").unwrap();
         holder.execute("UPDATE d.t SET a = 7 WHERE id = 1").unwrap();
@@ -106,7 +108,15 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         assert!(!waiting.is_finished());
         screen.press("y");
         assert_eq!(waiting.join().unwrap().unwrap(), 1);
-        screen.shows(&["nobody is seen to wait for a lock"]);
+        // Who may block next is listed as soon as nobody waits.
+        let open = forgotten.connection_id();
+        screen.shows(&[
+            "nobody is seen to wait for a lock",
+            "open transaction, the oldest first",
+            &format!("purge probably waits for the snapshot of {open}; history list: "),
+            &format!("{open}  root@localhost, idle for "),
+        ]);
+        drop(forgotten);
         assert_eq!(watch.value("SELECT a FROM d.t WHERE id = 1").unwrap().as_deref(), Some("8"));
         let holds = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {held}");
         until("the holder is gone", || watch.value(&holds).unwrap().as_deref() == Some("0"));
