@@ -5,6 +5,7 @@ mod list;
 mod listen;
 mod live;
 pub(crate) mod output;
+pub(crate) mod replication;
 pub(crate) mod report;
 mod statements;
 mod table;
@@ -288,7 +289,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let wants = SampleRequest { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
+    let digests = arguments.digests.is_some() || is_live;
+    let wants = SampleRequest { names, digests, processes: is_live, applied: is_live };
     let targets = targets(&arguments.server, password.as_deref(), &words.servers)?;
     let watches = samplers(targets.clone(), &wants)?;
     if let Some(address) = &arguments.listen {

@@ -8,6 +8,7 @@ mod form;
 mod layout;
 mod queue_watch;
 mod queues;
+mod replication;
 mod retry;
 mod server_list;
 mod server_page;
@@ -164,7 +165,7 @@ fn watched(arguments: &Arguments, password: Option<&str>) -> Result<Vec<Sampled>
     for (_, one) in &all {
         targets.push(one.target(password.map(str::to_owned))?);
     }
-    let request = SampleRequest { names: Vec::new(), digests: true, processes: false };
+    let request = SampleRequest { names: Vec::new(), digests: true, processes: false, applied: true };
     let samplers = samplers(targets.clone(), &request)?;
     let watched =
         samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {

@@ -15,7 +15,7 @@ use crate::support::{
 const OPTIONS: [&str; 1] = ["--performance-schema=ON"];
 
 /// A run of the program, and its address.
-struct Window {
+pub(crate) struct Window {
     running: Running,
     port: u16,
     token: String,
@@ -36,7 +36,7 @@ impl Window {
         Window { running, port, token }
     }
 
-    fn of(server: &Sandbox, arguments: &[&str]) -> Window {
+    pub(crate) fn of(server: &Sandbox, arguments: &[&str]) -> Window {
         let address = format!("unix://{}", server.socket().display());
         let usual = [&address, "--interval", "1"];
         Window::open(&[&usual[..], arguments].concat())
@@ -75,7 +75,7 @@ impl Window {
 
     /// The page once it holds all of these.
     #[track_caller]
-    fn until(&self, path: &str, words: &[&str]) -> String {
+    pub(crate) fn until(&self, path: &str, words: &[&str]) -> String {
         let mut page = String::new();
         until(&format!("{words:?} on {path}"), || {
             page = self.get(path);
@@ -85,7 +85,7 @@ impl Window {
     }
 }
 
-fn server_page(server: &Sandbox) -> String {
+pub(crate) fn server_page(server: &Sandbox) -> String {
     let socket = server.socket().display().to_string().replace('/', "%2F");
     format!("/server?at={socket}")
 }
@@ -162,6 +162,12 @@ fn the_pages_say_what_the_server_says() {
         let done = window.post("/kill-query", &form(&format!("yes={number}")));
         assert!(done.contains("the server was told to end the statement"), "{done}");
         window.until("/", &["state good\">up<"]);
+        // The holder may block the next one.
+        let open = format!("<strong>{holds}  root@localhost, idle for ");
+        window.until(
+            &path,
+            &["open transaction, the oldest first, which may block others next", &open, "1 row changed"],
+        );
         let again = window.post("/kill-query", &form(&format!("yes={number}")));
         assert!(again.contains("Nothing was done: this was answered already"), "{again}");
         let idle = window.post("/kill-query", &form(&format!("id={holds}")));
