@@ -1,11 +1,12 @@
 //! Connections, as the process list has them.
 
+use serde::{Deserialize, Serialize};
 use server::{Error, Flavour, Session};
 
 use crate::view::{Row, number, text};
 
 /// A connection of the process list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
     /// Its number, for `KILL`.
     pub id: u64,

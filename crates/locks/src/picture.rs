@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use server::{Error, Session, prepared_xa, xa_literal};
 
 use crate::connection::{self, Connection};
@@ -13,7 +14,7 @@ use crate::view::{View, ask, number, text};
 use crate::{row, table};
 
 /// Something that could not be seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// What is not seen, and how to get it.
     pub what: String,
@@ -22,11 +23,12 @@ pub struct Gap {
 }
 
 /// Who waits for whom.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
     /// The connections that this account may see, by number.
     pub connections: BTreeMap<u64, Connection>,
     /// The open transactions of InnoDB, by who has them.
+    #[serde(serialize_with = "alone", deserialize_with = "by_party")]
     pub transactions: BTreeMap<Party, Transaction>,
     /// Open transactions that are left out, because they are younger than these.
     pub younger: usize,
@@ -103,6 +105,26 @@ impl Picture {
         })
     }
 
+    /// Leaves those who wait and whom they wait for, and the oldest open transactions.
+    pub fn keep_parties(&mut self, most: usize) {
+        let mut kept: BTreeSet<Party> =
+            self.waits.iter().flat_map(|wait| [wait.waiter.clone(), wait.holder.clone()]).collect();
+        kept.extend(self.unexplained.iter().cloned());
+        kept.extend(self.oldest().into_iter().take(most).cloned());
+        let before = self.transactions.len();
+        self.transactions.retain(|party, _| kept.contains(party));
+        self.younger += before - self.transactions.len();
+        self.connections.retain(|id, _| kept.contains(&Party::Connection(*id)));
+    }
+
+    /// Leaves of each statement only what kind of statement it is: it may hold data of the application.
+    pub fn hide_statements(&mut self) {
+        for connection in self.connections.values_mut() {
+            connection.statement = kind_of(&connection.statement);
+            connection.last_statement = connection.last_statement.as_deref().map(kind_of);
+        }
+    }
+
     /// Everybody who waits.
     #[must_use]
     pub fn waiting(&self) -> BTreeSet<&Party> {
@@ -171,6 +193,25 @@ fn transactions(session: &mut Session, gaps: &mut Vec<Gap>) -> Result<Vec<Transa
             Vec::new()
         }
     })
+}
+
+/// `UPDATE ...`
+fn kind_of(statement: &str) -> String {
+    let word: String = statement.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
+    match statement.trim() {
+        "" => String::new(),
+        _ => format!("{} ...", word.to_uppercase()).trim_start().to_owned(),
+    }
+}
+
+/// As a list: JSON has only text as keys, and each transaction knows who has it.
+fn alone<S: Serializer>(all: &BTreeMap<Party, Transaction>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.values())
+}
+
+fn by_party<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Party, Transaction>, D::Error> {
+    let all = Vec::<Transaction>::deserialize(from)?;
+    Ok(all.into_iter().map(|one| (one.party(), one)).collect())
 }
 
 /// The waits of all kinds. A source is asked only if somebody waits for what it knows.
@@ -247,6 +288,22 @@ fn prepared(session: &mut Session) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_statement_only_its_kind_is_left() {
+        let all =
+            ["update t set a='secret'", "/* secret */ SELECT 1", "(SELECT 'secret')", "", "COMMIT", " \n"];
+        let expected = ["UPDATE ...", "...", "...", "", "COMMIT ...", ""];
+        assert_eq!(all.map(kind_of), expected);
+        let connection = Connection {
+            statement: "INSERT 'secret'".into(),
+            last_statement: Some("DELETE 'secret'".into()),
+            ..Connection::default()
+        };
+        let mut picture = Picture { connections: [(5, connection)].into(), ..Picture::default() };
+        picture.hide_statements();
+        assert!(!format!("{picture:?}").contains("secret"), "{picture:?}");
+    }
 
     #[test]
     fn the_oldest_snapshot_holds_purge_back() {

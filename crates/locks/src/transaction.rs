@@ -1,10 +1,12 @@
 //! Transactions, as InnoDB has them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::graph::Party;
 use crate::view::{Row, number, text};
 
 /// An open transaction of InnoDB.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
     /// InnoDB's number; MariaDB has 0 for all that have changed nothing.
     pub id: String,

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use crate::machine::{self, Elsewhere, Follower, Latest, MachineLoad};
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
 use locks::{Connection, Deadlock, Picture, is_lock_wait, last_deadlock};
+use serde::{Deserialize, Serialize};
 use server::{Error, Session};
 use status::counter::number::Number;
+use status::counter::record::Beside;
 use status::counter::sample::Sample;
 use status::counter::sampler::Sampler;
 
@@ -28,8 +30,8 @@ const DEADLOCK_AGAIN: u64 = 30;
 /// What was found besides a sample.
 #[derive(Clone, Debug, Default)]
 pub struct Incident {
-    /// Who waits for whom. If the sample shows nobody who waits: the oldest open transactions, as they were at
-    /// most ten seconds before.
+    /// Who waits for whom. If the sample shows nobody who waits: the oldest open transactions, as they were
+    /// at most ten seconds before.
     pub picture: Option<Arc<Picture>>,
     /// The last deadlock; `None` if there was none, or this account may not see it.
     pub deadlock: Option<Arc<Deadlock>>,
@@ -40,6 +42,60 @@ pub struct Incident {
     pub machine: Option<Result<Arc<MachineLoad>, String>>,
     /// Why something of this could not be read.
     pub failed: Option<String>,
+}
+
+/// The names of what a recording keeps of it.
+const LOCKS: &str = "locks";
+const HOST: &str = "host";
+
+/// What a recording has of a machine.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Host {
+    Load(MachineLoad),
+    /// Why it could not be read.
+    Unread(String),
+}
+
+impl Incident {
+    /// What a recording keeps: who waits or may block next, and the machine. Without `statements` only their
+    /// kinds, because they may hold data of the application.
+    #[must_use]
+    pub fn kept(&self, statements: bool) -> Beside {
+        let locks = self.picture.as_ref().map(|picture| {
+            let mut picture = Picture::clone(picture);
+            picture.keep_parties(OPEN_MAX);
+            if !statements {
+                picture.hide_statements();
+            }
+            (LOCKS, serde_json::to_value(&picture))
+        });
+        let host = self.machine.as_ref().map(|machine| match machine {
+            Ok(load) => Host::Load(MachineLoad::clone(load)),
+            Err(why) => Host::Unread(why.clone()),
+        });
+        let host = host.map(|host| (HOST, serde_json::to_value(&host)));
+        locks
+            .into_iter()
+            .chain(host)
+            .filter_map(|(name, value)| Some((name.to_owned(), value.ok()?)))
+            .collect()
+    }
+
+    /// What a recording has kept.
+    #[must_use]
+    pub fn recorded(beside: &Beside) -> Incident {
+        let locks = beside.get(LOCKS).map(Picture::deserialize);
+        let host = beside.get(HOST).map(Host::deserialize);
+        let failed = locks.as_ref().and_then(|found| found.as_ref().err()).map(ToString::to_string);
+        let machine = host.map(|host| match host {
+            Ok(Host::Load(load)) => Ok(Arc::new(load)),
+            Ok(Host::Unread(why)) => Err(why),
+            Err(error) => Err(error.to_string()),
+        });
+        let picture = locks.and_then(Result::ok).map(Arc::new);
+        Incident { picture, machine, failed, ..Incident::default() }
+    }
 }
 
 /// A question about one connection.
@@ -240,4 +296,43 @@ fn answer(session: &mut Session, request: Request) -> Result<(Reply, Option<(Tar
 fn somebody_waits(sample: &Sample) -> bool {
     let is_waiting = sample.processes.iter().flatten().any(|process| is_lock_wait(&process.state));
     is_waiting || sample.number("Innodb_row_lock_current_waits").is_some_and(|waits| !waits.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use locks::{Lock, LockKind, Party, Transaction, Wait};
+
+    use super::*;
+
+    #[test]
+    fn a_recording_has_the_parties_and_the_machine_and_statements_if_asked() {
+        let connection = |id| {
+            let connection = Connection { id, statement: "UPDATE 'secret'".into(), ..Connection::default() };
+            (id, connection)
+        };
+        let open = Transaction { connection: 1, seconds: 5, ..Transaction::default() };
+        let lock = Lock { kind: LockKind::Row, object: "d.t".into(), mode: "X".into() };
+        let [waiter, holder] = [2, 1].map(Party::Connection);
+        let mut picture = Picture {
+            connections: [1, 2, 3].map(connection).into(),
+            transactions: [(open.party(), open)].into(),
+            waits: vec![Wait { waiter, holder, lock, is_certain: true }],
+            unexplained: vec![Party::Prepared("7".into())],
+            ..Picture::default()
+        };
+        let machine = Some(Err("no way".to_owned()));
+        let incident = Incident { picture: Some(Arc::new(picture.clone())), machine, ..Incident::default() };
+        let found = Incident::recorded(&incident.kept(true));
+        picture.connections.remove(&3);
+        assert_eq!(found.picture.as_deref(), Some(&picture));
+        assert_eq!((found.machine, found.failed), (incident.machine.clone(), None));
+        let kept = serde_json::to_string(&incident.kept(false)).unwrap();
+        assert!(kept.contains("UPDATE ...") && !kept.contains("secret"), "{kept}");
+        // What another version wrote is not taken for calm.
+        let strange = Incident::recorded(&[("locks".to_owned(), 7.into())].into());
+        assert!(strange.picture.is_none() && strange.failed.is_some());
+        // Recordings from before have neither.
+        let old = Incident::recorded(&Beside::new());
+        assert!(old.picture.is_none() && old.machine.is_none() && old.failed.is_none());
+    }
 }

@@ -216,8 +216,8 @@ impl DialectCheck {
         start.is_some() && holds(None)
     }
 
-    /// Whether the backslashes of a quoted field show whether they are escapes. A delimiter or line end beside
-    /// one says nothing there, and doubled quotes tell as well.
+    /// Whether the backslashes of a quoted field show whether they are escapes. A delimiter or line end
+    /// beside one says nothing there, and doubled quotes tell as well.
     fn has_telling_quoted(&self, chunk: &[u8], quote: u8) -> bool {
         let escaped = self.dialect.escape_byte().is_some();
         self.any_quoted(chunk, quote, |content| {

@@ -11,8 +11,8 @@ use crate::commands::unquoted;
 const STATEMENT: &str = "SELECT table_schema, table_name, create_options FROM information_schema.tables \
      WHERE engine = 'QUEUE' ORDER BY 1, 2";
 
-/// The dead-letter queues of a server, each with the queues whose option DEAD names it. Those that this account
-/// has no privilege on are missing.
+/// The dead-letter queues of a server, each with the queues whose option DEAD names it. Those that this
+/// account has no privilege on are missing.
 pub(crate) fn sources(session: &mut Session) -> Result<BTreeMap<TableName, Vec<TableName>>> {
     let mut all: BTreeMap<TableName, Vec<TableName>> = BTreeMap::new();
     for row in session.strings(STATEMENT)? {

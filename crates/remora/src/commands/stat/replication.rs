@@ -37,8 +37,8 @@ pub(crate) fn title(replica: &Replica) -> String {
     format!("from {}{name}{}", replica.source, replica.channel)
 }
 
-/// All that is known of its delay and how far it is, each with a name of at most 11 letters. `now_ms`: the time
-/// of the sample, in milliseconds since 1970.
+/// All that is known of its delay and how far it is, each with a name of at most 11 letters. `now_ms`: the
+/// time of the sample, in milliseconds since 1970.
 pub(crate) fn facts(replica: &Replica, now_ms: i64) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("reads", format!("{}  {}", replica.io, replica.io_state)),

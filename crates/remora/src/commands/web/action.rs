@@ -8,7 +8,7 @@ use web::{Html, Request};
 
 use super::super::kill::loss;
 use super::audit::{Audit, Entry};
-use super::form::{Form, Pending, answer};
+use super::form::{Back, Form, Pending, answer};
 use super::layout::command;
 use super::server_list::with_url;
 use super::watch::Watched;
@@ -52,9 +52,10 @@ pub(super) fn ask_button(html: &mut Html, (watched, token): (&Watched, &str), id
 
 /// Asks, or does what was asked before.
 pub(super) fn kill_query(context: &ActionContext<'_>, request: &Request) -> Html {
-    let back = ("/server", &[("at", context.watched.name.as_str())][..], "Back to the server");
+    let query = [("at", context.watched.name.as_str())];
+    let back = Back { path: "/server", query: &query, text: "Back to the server" };
     let ask = || ask(context, request.field("id").unwrap_or_default());
-    answer(request, back, ask, |number| end(context, number))
+    answer(request, &back, ask, |number| end(context, number))
 }
 
 /// Shows whose statement would end, and the form that does it.

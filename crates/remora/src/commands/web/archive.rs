@@ -161,7 +161,8 @@ fn backups(named: &Named) -> Result<NameState> {
     Ok(NameState { name: named.name.clone(), generations, damages, noted, log })
 }
 
-/// How far the archived log of a name is, and what is damaged there. `is_needed`: whether its server writes one.
+/// How far the archived log of a name is, and what is damaged there. `is_needed`: whether its server writes
+/// one.
 fn log(named: &Named, is_needed: bool) -> Result<(LogState, Vec<String>)> {
     Ok(match Log::find(named, false)? {
         Some(log) => (LogState::Archived(log.caught_up()), log.damages().to_vec()),

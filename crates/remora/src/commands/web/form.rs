@@ -84,10 +84,17 @@ impl Form<'_> {
     }
 }
 
+/// A link to where somebody came from.
+pub(super) struct Back<'a> {
+    pub(super) path: &'a str,
+    pub(super) query: &'a [(&'a str, &'a str)],
+    pub(super) text: &'a str,
+}
+
 /// The answer to a form: asks, or does what was asked before, and leads back.
 pub(super) fn answer(
     request: &Request,
-    (path, query, title): (&str, &[(&str, &str)], &str),
+    back: &Back<'_>,
     ask: impl FnOnce() -> Result<Html>,
     act: impl FnOnce(&str) -> Result<Html>,
 ) -> Html {
@@ -101,7 +108,7 @@ pub(super) fn answer(
         html
     });
     body.raw("<p>");
-    anchor(&mut body, (path, query), title);
+    anchor(&mut body, (back.path, back.query), back.text);
     body.raw("</p>\n");
     body
 }

@@ -19,7 +19,7 @@ use super::super::queue::retry::{Plan, Wanted};
 use super::super::queue::sources::sources;
 use super::action::Allowed;
 use super::audit::{Audit, Entry};
-use super::form::{Form, Pending, answer};
+use super::form::{Back, Form, Pending, answer};
 use super::layout::{Tone, age, anchor, command, quoted};
 use super::server_list::with_url;
 use super::watch::Watched;
@@ -205,8 +205,8 @@ impl RetryContext<'_> {
 
     /// Asks, or does what was asked before.
     pub(super) fn answer(&self, request: &Request) -> Html {
-        let back = ("/queues", &[][..], "Back to the queues");
-        answer(request, back, || self.ask(request), |number| self.start(number))
+        let back = Back { path: "/queues", query: &[], text: "Back to the queues" };
+        answer(request, &back, || self.ask(request), |number| self.start(number))
     }
 
     /// Counts the rows and shows them, with the form that moves them.

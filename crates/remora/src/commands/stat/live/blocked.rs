@@ -23,8 +23,8 @@ pub(super) fn list(screen: &Screen, width: usize) -> List {
         open(&mut items, &Text { picture, width: Some(width) }, history);
     }
     items.extend(failed.map(|why| Item::plain(vec![Line::from(format!("not read: {why}")).style(DIM)])));
-    let title = match (waiting, screen.is_recorded) {
-        (_, true) => "who waited is not in a recording".to_owned(),
+    let title = match (waiting, screen.is_recorded && picture.is_none()) {
+        (_, true) => "who waited is not in this recording".to_owned(),
         (0, _) => "nobody is seen to wait for a lock".to_owned(),
         (waiting, _) => waiters(waiting),
     };
