@@ -76,7 +76,8 @@ impl Picture {
     pub fn of_oldest(session: &mut Session, most: usize) -> Result<Picture, Error> {
         let mut picture = Picture::default();
         let mut all = transactions(session, &mut picture.gaps)?;
-        all.sort_by_key(|one| Reverse(one.seconds));
+        // Of those of the same second, the older connection: a choice that stays.
+        all.sort_by_key(|one| (Reverse(one.seconds), one.connection));
         picture.younger = all.len().saturating_sub(most);
         all.truncate(most);
         let ids: Vec<u64> = all.iter().map(|one| one.connection).filter(|id| *id != 0).collect();

@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let server = &arguments.server;
     let server = arguments.address.as_ref().map_or_else(|| server.clone(), |address| server.at(address));
-    let mut session = server.target(password)?.connect()?;
+    let mut session = super::way_in::enter(server.target(password)?, report)?;
     let picture = Picture::read(&mut session)?;
     let tree = locks::tree(&picture.waits);
     if report.is_json() {

@@ -34,6 +34,7 @@ use self::output::{Follow, Output, Silent, Wanted};
 use self::statements::Statements;
 use crate::args::{ServerArgs, is_address};
 use crate::commands::stop_flag;
+use crate::commands::way_in::way_in;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::terminal;
@@ -250,7 +251,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     // A recording tells later who waited, as the screen does now.
     let is_attended = is_live || arguments.recording.record.is_some();
     let wants = SampleRequest { names, digests, processes: is_attended, applied: is_attended };
-    let targets = targets(&arguments.server, password.as_deref(), &words.servers)?;
+    let mut targets = targets(&arguments.server, password.as_deref(), &words.servers)?;
+    if is_live {
+        targets = targets.into_iter().map(|target| way_in(target, report)).collect();
+    }
     let watches = samplers(targets.clone(), &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {

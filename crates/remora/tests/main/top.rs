@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use sandbox::{Family, Product};
 use server::Session;
 
+use crate::poke::on_port;
 use crate::screen::Terminal;
 use crate::ssh;
 use crate::support::{
@@ -78,6 +80,8 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
             .execute("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB")
             .unwrap();
         watch.execute("INSERT INTO d.t VALUES (1, 1), (2, 2)").unwrap();
+        let mut forgotten = session(server.socket());
+        forgotten.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").unwrap();
         let mut screen = top(server.socket(), (80, 24));
         screen.shows(&["what runs now: 0", "stmt/s 0", "sel/s 0", "? keys"]);
         screen.press("2");
@@ -87,8 +91,6 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         screen.shows(&["8host", "busy, ", "available of"]);
         screen.press("2");
 
-        let mut forgotten = session(server.socket());
-        forgotten.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").unwrap();
         let mut holder = session(server.socket());
         holder.execute("BEGIN").unwrap();
         holder.execute("UPDATE d.t SET a = 7 WHERE id = 1").unwrap();
@@ -149,6 +151,55 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         screen.press("q");
         assert_eq!(screen.end(), Some(0));
     });
+}
+
+#[test]
+fn a_full_server_of_idle_transactions_is_seen_and_entered() {
+    for product in of_today(products()) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (door, options) = match product.family() {
+            Family::MariaDb => ("extra", vec![format!("--extra-port={free}")]),
+            // Older ones have no second port.
+            _ if product != Product::MySql97 => continue,
+            _ => ("admin", vec!["--admin-address=127.0.0.1".to_owned(), format!("--admin-port={free}")]),
+        };
+        tell(product);
+        let options: Vec<&str> =
+            options.iter().map(String::as_str).chain(["--max-connections=201"]).collect();
+        let server = on_port(product, &options);
+        let idle = || {
+            let mut session = session(server.socket());
+            session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").unwrap();
+            session
+        };
+        let mut all: Vec<Session> = (0..200).map(|_| idle()).collect();
+        let oldest = all[0].connection_id();
+        let mut screen = top(server.socket(), (80, 24));
+        screen.shows(&["what runs now: 0"]);
+        // The one place that is left for administrators.
+        let _last = connect(server.socket());
+        screen.press("2");
+        screen.shows(&[
+            "nobody is seen to wait for a lock",
+            "the oldest 20 of 200 open transactions, which may block others next",
+            &format!("purge probably waits for the snapshot of {oldest}; history list: "),
+            &format!("{oldest}  root@localhost, idle for "),
+            "+",
+        ]);
+        let run = |command: &[&str]| {
+            let mut run = remora(server.folder());
+            run.args(command).args(["--no-defaults", "-u", "root", "-S"]).arg(server.socket());
+            Ended::of(&run.output().unwrap())
+        };
+        let told = format!("the server is full: this is a session at the {door} port");
+        run(&["blockers"]).exits(0).says(&[&told, "nobody waits"]);
+        let late = top(server.socket(), (80, 24));
+        late.shows(&[&format!("127.0.0.1:{free}"), "what runs now: 0"]);
+        drop(late);
+        run(&["kill", &oldest.to_string(), "--yes"]).exits(0).says(&[&told, "ended 1 connection"]);
+        let ended = all.remove(0).value("SELECT 1");
+        assert!(ended.is_err(), "{ended:?}");
+    }
 }
 
 /// What a server does by itself, times, which are not corrected, and what the query cache of MySQL 5.6 counts
