@@ -34,7 +34,6 @@ pub(crate) mod undo;
 pub(crate) mod url;
 pub(crate) mod vars;
 pub(crate) mod verify;
-mod way_in;
 pub(crate) mod web;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use failure::usage;
 use locks::Picture;
@@ -14,12 +14,12 @@ use server::Session;
 
 use super::blockers::text::Text;
 use super::blockers::{changed, waiting};
-use super::way_in::enter;
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::terminal;
+use crate::way_in::enter;
 
 const EXAMPLES: &str = "EXAMPLES
   remora kill 4711                    what ending connection 4711 takes back; nothing is ended

@@ -34,10 +34,10 @@ use self::output::{Follow, Output, Silent, Wanted};
 use self::statements::Statements;
 use crate::args::{ServerArgs, is_address};
 use crate::commands::stop_flag;
-use crate::commands::way_in::way_in;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::terminal;
+use crate::way_in::way_in;
 
 const EXAMPLES: &str = "EXAMPLES
   remora stat                         what matters, a line each second
@@ -221,14 +221,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut output = output(arguments, views, report)?;
     let is_terminal = std::io::stdout().is_terminal() && !report.is_json();
     let is_live = arguments.live && is_terminal && !terminal::is_dumb();
-    if arguments.host.server_at.is_some() {
-        if !arguments.live {
-            return Err(usage("--server-at is for a page of the screen: add --live"));
-        }
-        if words.servers.len() > 1 {
-            return Err(usage("--server-at is the machine of one server: name only that one"));
-        }
-    }
+    arguments.host.check(arguments.live, words.servers.len())?;
     if arguments.live && !is_live {
         let why = if is_terminal {
             "TERM says that this terminal can't be drawn on"

@@ -70,6 +70,16 @@ fn a_recording_has_it(socket: &std::path::Path, waits: &[&str]) {
     }
 }
 
+/// As soon as nobody waits.
+fn who_may_block_next_is_listed(screen: &Terminal, open: u32) {
+    screen.shows(&[
+        "nobody is seen to wait for a lock",
+        "open transaction, the oldest first",
+        &format!("purge probably waits for the snapshot of {open}; history list: "),
+        &format!("{open}  root@localhost, idle for "),
+    ]);
+}
+
 #[test]
 fn a_chain_is_seen_explained_and_ended_by_keys() {
     on_products(&of_today(products()), |product| {
@@ -134,14 +144,7 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         assert!(!waiting.is_finished());
         screen.press("y");
         assert_eq!(waiting.join().unwrap().unwrap(), 1);
-        // Who may block next is listed as soon as nobody waits.
-        let open = forgotten.connection_id();
-        screen.shows(&[
-            "nobody is seen to wait for a lock",
-            "open transaction, the oldest first",
-            &format!("purge probably waits for the snapshot of {open}; history list: "),
-            &format!("{open}  root@localhost, idle for "),
-        ]);
+        who_may_block_next_is_listed(&screen, forgotten.connection_id());
         drop(forgotten);
         assert_eq!(watch.value("SELECT a FROM d.t WHERE id = 1").unwrap().as_deref(), Some("8"));
         let holds = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {held}");

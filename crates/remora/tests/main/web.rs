@@ -105,6 +105,12 @@ fn sessions(server: &Sandbox) -> u64 {
     count.unwrap().unwrap().parse().unwrap()
 }
 
+fn the_holder_may_block_the_next_one(window: &Window, path: &str, holder: u32) {
+    let open = format!("<strong>{holder}  root@localhost, idle for ");
+    let title = "open transaction, the oldest first, which may block others next";
+    window.until(path, &[title, &open, "1 row changed"]);
+}
+
 #[test]
 fn the_pages_say_what_the_server_says() {
     on_products(&of_today(products()), |product| {
@@ -162,12 +168,7 @@ fn the_pages_say_what_the_server_says() {
         let done = window.post("/kill-query", &form(&format!("yes={number}")));
         assert!(done.contains("the server was told to end the statement"), "{done}");
         window.until("/", &["state good\">up<"]);
-        // The holder may block the next one.
-        let open = format!("<strong>{holds}  root@localhost, idle for ");
-        window.until(
-            &path,
-            &["open transaction, the oldest first, which may block others next", &open, "1 row changed"],
-        );
+        the_holder_may_block_the_next_one(&window, &path, holds);
         let again = window.post("/kill-query", &form(&format!("yes={number}")));
         assert!(again.contains("Nothing was done: this was answered already"), "{again}");
         let idle = window.post("/kill-query", &form(&format!("id={holds}")));

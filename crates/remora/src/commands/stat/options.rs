@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use failure::usage;
 use host::{Address, Call, Machine};
 use monitor::machine::{Elsewhere, script};
 use monitor::recording::Recorder;
@@ -51,6 +52,17 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
+    /// Refuses a machine without a screen, or with several servers.
+    pub(super) fn check(&self, is_live: bool, servers: usize) -> Result<()> {
+        match &self.server_at {
+            Some(_) if !is_live => Err(usage("--server-at is for a page of the screen: add --live")),
+            Some(_) if servers > 1 => {
+                Err(usage("--server-at is the machine of one server: name only that one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Readings of that machine. A connection that is lost is made again.
     pub(super) fn elsewhere(&self, interval: Duration) -> Option<Elsewhere> {
         let (address, options) = (self.server_at.clone()?, self.ssh_option.clone());
