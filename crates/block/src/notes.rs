@@ -80,6 +80,11 @@ impl KnownDamage {
         self.0.keys().copied()
     }
 
+    /// The numbers of the files with damage.
+    pub(crate) fn files(&self) -> BTreeSet<u64> {
+        self.0.values().flatten().map(|bad| bad.file).collect()
+    }
+
     /// Whether this damage is known.
     pub(crate) fn contains(&self, bad: &DamageEntry) -> bool {
         self.0.get(&bad.chunk).is_some_and(|all| all.contains(bad))
@@ -114,6 +119,12 @@ impl KnownDamage {
             group: (*offset != RECORD).then_some(*offset),
         };
         Ok(KnownDamage::new(triples.iter().map(bad)))
+    }
+
+    /// When the list was written, in seconds since 1970; `None` if the store does not know.
+    pub(crate) fn written_s(store: &dyn Store) -> Option<i64> {
+        let modified_ns = store.open(DAMAGE).ok()?.stat().ok()?.modified_ns;
+        i64::try_from(modified_ns / 1_000_000_000).ok().filter(|seconds| *seconds > 0)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::format::{BLOCK, BlockLocation, CHUNK, Group, IndexEntry, chunk_hash};
 use crate::notes::{DamageEntry, KnownDamage, NewestNote};
 use crate::repository::{Repository, RepositoryState};
 
-pub use self::cost::Cost;
+pub use self::cost::{Cost, NotedDamage, noted};
 
 /// The maximum number of worker threads.
 const JOBS_MAX: usize = 12;

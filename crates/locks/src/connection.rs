@@ -1,11 +1,12 @@
 //! Connections, as the process list has them.
 
+use serde::{Deserialize, Serialize};
 use server::{Error, Flavour, Session};
 
 use crate::view::{Row, number, text};
 
 /// A connection of the process list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
     /// Its number, for `KILL`.
     pub id: u64,
@@ -93,6 +94,16 @@ pub(crate) fn all(session: &mut Session) -> Result<Vec<Connection>, Error> {
 /// Those of the question.
 pub fn one(session: &mut Session, id: u64) -> Result<Option<Connection>, Error> {
     Ok(those(session, &format!("WHERE id = {id}"))?.pop())
+}
+
+/// Those with these numbers, as they are now.
+pub(crate) fn some(session: &mut Session, ids: &[u64]) -> Result<Vec<Connection>, Error> {
+    let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    if list.is_empty() {
+        Ok(Vec::new())
+    } else {
+        those(session, &format!("WHERE id IN ({})", list.join(", ")))
+    }
 }
 
 fn those(session: &mut Session, condition: &str) -> Result<Vec<Connection>, Error> {

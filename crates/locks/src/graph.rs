@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Who holds a lock or waits for one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Party {
     /// A connection, by its number.
     Connection(u64),
@@ -22,7 +24,7 @@ impl fmt::Display for Party {
 }
 
 /// What a lock is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockKind {
     /// Rows of InnoDB.
     Row,
@@ -54,7 +56,7 @@ impl LockKind {
 }
 
 /// A lock that somebody waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     /// What it is on.
     pub kind: LockKind,
@@ -79,7 +81,7 @@ impl fmt::Display for Lock {
 }
 
 /// Somebody waits for a lock that somebody else holds or has asked for before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// Who waits.
     pub waiter: Party,

@@ -1,7 +1,9 @@
 //! Everything that a server says about who waits for whom, read once.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use server::{Error, Session, prepared_xa, xa_literal};
 
 use crate::connection::{self, Connection};
@@ -12,7 +14,7 @@ use crate::view::{View, ask, number, text};
 use crate::{row, table};
 
 /// Something that could not be seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// What is not seen, and how to get it.
     pub what: String,
@@ -21,12 +23,15 @@ pub struct Gap {
 }
 
 /// Who waits for whom.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
     /// The connections that this account may see, by number.
     pub connections: BTreeMap<u64, Connection>,
     /// The open transactions of InnoDB, by who has them.
+    #[serde(serialize_with = "alone", deserialize_with = "by_party")]
     pub transactions: BTreeMap<Party, Transaction>,
+    /// Open transactions that are left out, because they are younger than these.
+    pub younger: usize,
     /// The waits, each pair once.
     pub waits: Vec<Wait>,
     /// Who waits, but nobody says for whom.
@@ -46,15 +51,7 @@ impl Picture {
     pub fn read(session: &mut Session) -> Result<Picture, Error> {
         let connections = connection::all(session)?;
         let mut picture = Picture::default();
-        let transactions = match ask(session, transaction::ALL)? {
-            View::Rows(rows) => rows.iter().map(transaction::transaction).collect(),
-            View::Missing => Vec::new(),
-            View::Refused(why) => {
-                let what = format!("without PROCESS this account sees only its own connections: {why}");
-                picture.gaps.push(Gap { what, hides_waiters: true });
-                Vec::new()
-            }
-        };
+        let transactions = transactions(session, &mut picture.gaps)?;
         let found = waits(session, &connections, &transactions, &mut picture.gaps)?;
         let mut pairs = BTreeSet::new();
         picture.waits = current(found, &connections)
@@ -69,6 +66,64 @@ impl Picture {
         }
         picture.add_last_statements(session)?;
         Ok(picture)
+    }
+
+    /// Asks only for the oldest open transactions and who has them, which costs less.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Picture::read`].
+    pub fn of_oldest(session: &mut Session, most: usize) -> Result<Picture, Error> {
+        let mut picture = Picture::default();
+        let mut all = transactions(session, &mut picture.gaps)?;
+        // Of those of the same second, the older connection: a choice that stays.
+        all.sort_by_key(|one| (Reverse(one.seconds), one.connection));
+        picture.younger = all.len().saturating_sub(most);
+        all.truncate(most);
+        let ids: Vec<u64> = all.iter().map(|one| one.connection).filter(|id| *id != 0).collect();
+        picture.connections = connection::some(session, &ids)?.into_iter().map(|one| (one.id, one)).collect();
+        picture.transactions = all.into_iter().map(|one| (one.party(), one)).collect();
+        picture.add_last_statements(session)?;
+        Ok(picture)
+    }
+
+    /// Transactions that have been open for at least a second, the oldest first.
+    #[must_use]
+    pub fn oldest(&self) -> Vec<&Party> {
+        let mut all: Vec<_> = self.transactions.iter().filter(|(_, one)| one.seconds > 0).collect();
+        all.sort_by_key(|(_, one)| Reverse(one.seconds));
+        all.into_iter().map(|(party, _)| party).collect()
+    }
+
+    /// Who probably has the oldest snapshot, up to which purge can't remove old versions of rows. The server
+    /// does not say whether a transaction has read anything.
+    #[must_use]
+    pub fn holds_purge(&self) -> Option<u64> {
+        let keeps = |party: &&Party| self.transactions.get(party).is_some_and(|one| one.keeps_snapshot);
+        self.oldest().into_iter().filter(keeps).find_map(|party| match party {
+            Party::Connection(id) => Some(*id),
+            Party::Prepared(_) => None,
+        })
+    }
+
+    /// Leaves those who wait and whom they wait for, and the oldest open transactions.
+    pub fn keep_parties(&mut self, most: usize) {
+        let mut kept: BTreeSet<Party> =
+            self.waits.iter().flat_map(|wait| [wait.waiter.clone(), wait.holder.clone()]).collect();
+        kept.extend(self.unexplained.iter().cloned());
+        kept.extend(self.oldest().into_iter().take(most).cloned());
+        let before = self.transactions.len();
+        self.transactions.retain(|party, _| kept.contains(party));
+        self.younger += before - self.transactions.len();
+        self.connections.retain(|id, _| kept.contains(&Party::Connection(*id)));
+    }
+
+    /// Leaves of each statement only what kind of statement it is: it may hold data of the application.
+    pub fn hide_statements(&mut self) {
+        for connection in self.connections.values_mut() {
+            connection.statement = kind_of(&connection.statement);
+            connection.last_statement = connection.last_statement.as_deref().map(kind_of);
+        }
     }
 
     /// Everybody who waits.
@@ -126,6 +181,38 @@ impl Picture {
         }
         Ok(())
     }
+}
+
+/// All transactions; none if they are refused, which is a gap.
+fn transactions(session: &mut Session, gaps: &mut Vec<Gap>) -> Result<Vec<Transaction>, Error> {
+    Ok(match ask(session, transaction::ALL)? {
+        View::Rows(rows) => rows.iter().map(transaction::transaction).collect(),
+        View::Missing => Vec::new(),
+        View::Refused(why) => {
+            let what = format!("without PROCESS this account sees only its own connections: {why}");
+            gaps.push(Gap { what, hides_waiters: true });
+            Vec::new()
+        }
+    })
+}
+
+/// `UPDATE ...`
+fn kind_of(statement: &str) -> String {
+    let word: String = statement.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
+    match statement.trim() {
+        "" => String::new(),
+        _ => format!("{} ...", word.to_uppercase()).trim_start().to_owned(),
+    }
+}
+
+/// As a list: JSON has only text as keys, and each transaction knows who has it.
+fn alone<S: Serializer>(all: &BTreeMap<Party, Transaction>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(all.values())
+}
+
+fn by_party<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Party, Transaction>, D::Error> {
+    let all = Vec::<Transaction>::deserialize(from)?;
+    Ok(all.into_iter().map(|one| (one.party(), one)).collect())
 }
 
 /// The waits of all kinds. A source is asked only if somebody waits for what it knows.
@@ -202,6 +289,38 @@ fn prepared(session: &mut Session) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_statement_only_its_kind_is_left() {
+        let all =
+            ["update t set a='secret'", "/* secret */ SELECT 1", "(SELECT 'secret')", "", "COMMIT", " \n"];
+        let expected = ["UPDATE ...", "...", "...", "", "COMMIT ...", ""];
+        assert_eq!(all.map(kind_of), expected);
+        let connection = Connection {
+            statement: "INSERT 'secret'".into(),
+            last_statement: Some("DELETE 'secret'".into()),
+            ..Connection::default()
+        };
+        let mut picture = Picture { connections: [(5, connection)].into(), ..Picture::default() };
+        picture.hide_statements();
+        assert!(!format!("{picture:?}").contains("secret"), "{picture:?}");
+    }
+
+    #[test]
+    fn the_oldest_snapshot_holds_purge_back() {
+        let open = |connection: u64, seconds, keeps_snapshot| {
+            let id = connection.to_string();
+            let one = Transaction { id, connection, seconds, keeps_snapshot, ..Transaction::default() };
+            (one.party(), one)
+        };
+        let all =
+            [open(1, 5, true), open(2, 90, false), open(3, 40, true), open(4, 0, true), open(0, 95, true)];
+        let picture = Picture { transactions: all.into(), ..Picture::default() };
+        let expected =
+            [Party::Prepared("0".into()), Party::Connection(2), Party::Connection(3), Party::Connection(1)];
+        assert_eq!(picture.oldest(), expected.iter().collect::<Vec<_>>());
+        assert_eq!((picture.holds_purge(), Picture::default().holds_purge()), (Some(3), None));
+    }
 
     #[test]
     fn who_runs_nothing_does_not_wait() {

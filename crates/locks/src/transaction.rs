@@ -1,10 +1,12 @@
 //! Transactions, as InnoDB has them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::graph::Party;
 use crate::view::{Row, number, text};
 
 /// An open transaction of InnoDB.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
     /// InnoDB's number; MariaDB has 0 for all that have changed nothing.
     pub id: String,
@@ -22,6 +24,8 @@ pub struct Transaction {
     pub rows_locked: u64,
     /// Rows that it changed and that a rollback brings back.
     pub rows_modified: u64,
+    /// Whether its isolation level lets it keep a snapshot until its end.
+    pub keeps_snapshot: bool,
 }
 
 impl Transaction {
@@ -45,7 +49,7 @@ impl Transaction {
 pub(crate) const ALL: &str = "SELECT trx_id, trx_mysql_thread_id, \
      TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(NOW(), '+00:00', 'SYSTEM')), trx_state, \
      TIMESTAMPDIFF(SECOND, trx_wait_started, CONVERT_TZ(NOW(), '+00:00', 'SYSTEM')), trx_requested_lock_id, \
-     trx_rows_locked, trx_rows_modified FROM information_schema.innodb_trx";
+     trx_rows_locked, trx_rows_modified, trx_isolation_level FROM information_schema.innodb_trx";
 
 pub(crate) fn transaction(row: &Row) -> Transaction {
     Transaction {
@@ -57,5 +61,6 @@ pub(crate) fn transaction(row: &Row) -> Transaction {
         requested_lock: row.get(5).cloned().flatten(),
         rows_locked: number(row, 6).unwrap_or(0),
         rows_modified: number(row, 7).unwrap_or(0),
+        keeps_snapshot: matches!(text(row, 8).as_str(), "REPEATABLE READ" | "SERIALIZABLE"),
     }
 }

@@ -9,13 +9,19 @@ use std::time::{Duration, Instant};
 use crate::machine::{self, Elsewhere, Follower, Latest, MachineLoad};
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
 use locks::{Connection, Deadlock, Picture, is_lock_wait, last_deadlock};
+use serde::{Deserialize, Serialize};
 use server::{Error, Session};
 use status::counter::number::Number;
+use status::counter::record::Beside;
 use status::counter::sample::Sample;
 use status::counter::sampler::Sampler;
 
 /// InnoDB renews its copy of transactions only if nobody has read it for 0.1 s.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// While nobody waits, how often it is asked which transactions are open, and how many are kept.
+const OPEN_AGAIN: Duration = Duration::from_secs(10);
+const OPEN_MAX: usize = 20;
 
 /// After so many samples a server is asked for the last deadlock even if it counts none: MySQL 5.6 counts
 /// them only when it is told to.
@@ -24,7 +30,8 @@ const DEADLOCK_AGAIN: u64 = 30;
 /// What was found besides a sample.
 #[derive(Clone, Debug, Default)]
 pub struct Incident {
-    /// Who waits for whom; `None` if the sample shows nobody who waits.
+    /// Who waits for whom. If the sample shows nobody who waits: the oldest open transactions, as they were
+    /// at most ten seconds before.
     pub picture: Option<Arc<Picture>>,
     /// The last deadlock; `None` if there was none, or this account may not see it.
     pub deadlock: Option<Arc<Deadlock>>,
@@ -35,6 +42,60 @@ pub struct Incident {
     pub machine: Option<Result<Arc<MachineLoad>, String>>,
     /// Why something of this could not be read.
     pub failed: Option<String>,
+}
+
+/// The names of what a recording keeps of it.
+const LOCKS: &str = "locks";
+const HOST: &str = "host";
+
+/// What a recording has of a machine.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Host {
+    Load(MachineLoad),
+    /// Why it could not be read.
+    Unread(String),
+}
+
+impl Incident {
+    /// What a recording keeps: who waits or may block next, and the machine. Without `statements` only their
+    /// kinds, because they may hold data of the application.
+    #[must_use]
+    pub fn kept(&self, statements: bool) -> Beside {
+        let locks = self.picture.as_ref().map(|picture| {
+            let mut picture = Picture::clone(picture);
+            picture.keep_parties(OPEN_MAX);
+            if !statements {
+                picture.hide_statements();
+            }
+            (LOCKS, serde_json::to_value(&picture))
+        });
+        let host = self.machine.as_ref().map(|machine| match machine {
+            Ok(load) => Host::Load(MachineLoad::clone(load)),
+            Err(why) => Host::Unread(why.clone()),
+        });
+        let host = host.map(|host| (HOST, serde_json::to_value(&host)));
+        locks
+            .into_iter()
+            .chain(host)
+            .filter_map(|(name, value)| Some((name.to_owned(), value.ok()?)))
+            .collect()
+    }
+
+    /// What a recording has kept.
+    #[must_use]
+    pub fn recorded(beside: &Beside) -> Incident {
+        let locks = beside.get(LOCKS).map(Picture::deserialize);
+        let host = beside.get(HOST).map(Host::deserialize);
+        let failed = locks.as_ref().and_then(|found| found.as_ref().err()).map(ToString::to_string);
+        let machine = host.map(|host| match host {
+            Ok(Host::Load(load)) => Ok(Arc::new(load)),
+            Ok(Host::Unread(why)) => Err(why),
+            Err(error) => Err(error.to_string()),
+        });
+        let picture = locks.and_then(Result::ok).map(Arc::new);
+        Incident { picture, machine, failed, ..Incident::default() }
+    }
 }
 
 /// A question about one connection.
@@ -69,10 +130,22 @@ pub(crate) struct Attendant {
     found: Incident,
     /// When the waits were read last.
     looked: Option<Instant>,
+    /// When the open transactions were read last, since somebody waited.
+    looked_open: Option<Instant>,
     /// The number of deadlocks at the time of the last look for one, and the samples since.
     deadlocks: Option<(Option<Number>, u64)>,
     ending: Vec<(Target, How)>,
     machine: Machine,
+}
+
+/// What is asked about locks and transactions.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Who waits for whom.
+    Waits,
+    /// The oldest open transactions.
+    Open,
+    Nothing,
 }
 
 /// Where a server runs.
@@ -116,15 +189,20 @@ impl Attendant {
     pub(crate) fn attend(&mut self, sampler: &mut Sampler, sample: &Sample) -> Incident {
         let machine = self.machine.look(sampler, sample.begin.is_some());
         self.found.machine = machine.map(|found| found.map(Arc::new));
-        let wants_picture = somebody_waits(sample);
-        let is_time = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
+        let is_time = |looked: Option<Instant>, least| looked.is_none_or(|looked| looked.elapsed() >= least);
         let wants_deadlock = self.wants_deadlock(sample);
-        if !wants_picture {
+        let waits = somebody_waits(sample);
+        if !waits && self.looked_open.is_none() {
             self.found.picture = None;
         }
-        if (wants_picture && is_time) || wants_deadlock || !self.ending.is_empty() {
-            self.looked = Some(Instant::now());
-            let asked = sampler.over(|session| self.ask(session, wants_picture, wants_deadlock));
+        let wants = match (waits, wants_deadlock || !self.ending.is_empty()) {
+            (true, is_asked) if is_asked || is_time(self.looked, LOOK_AGAIN) => Some(Wanted::Waits),
+            (false, _) if is_time(self.looked_open, OPEN_AGAIN) => Some(Wanted::Open),
+            (_, true) => Some(Wanted::Nothing),
+            (_, false) => None,
+        };
+        if let Some(wanted) = wants {
+            let asked = sampler.over(|session| self.ask(session, wanted, wants_deadlock));
             self.found.failed = asked.err().map(|error| error.to_string());
         }
         self.found.clone()
@@ -144,9 +222,17 @@ impl Attendant {
         }
     }
 
-    fn ask(&mut self, session: &mut Session, wants_picture: bool, wants_deadlock: bool) -> Result<(), Error> {
-        if wants_picture {
-            self.found.picture = Some(Arc::new(Picture::read(session)?));
+    fn ask(&mut self, session: &mut Session, wanted: Wanted, wants_deadlock: bool) -> Result<(), Error> {
+        match wanted {
+            Wanted::Waits => {
+                (self.looked, self.looked_open) = (Some(Instant::now()), None);
+                self.found.picture = Some(Arc::new(Picture::read(session)?));
+            }
+            Wanted::Open => {
+                self.looked_open = Some(Instant::now());
+                self.found.picture = Some(Arc::new(Picture::of_oldest(session, OPEN_MAX)?));
+            }
+            Wanted::Nothing => {}
         }
         let mut left = Vec::new();
         for (target, how) in std::mem::take(&mut self.ending) {
@@ -210,4 +296,43 @@ fn answer(session: &mut Session, request: Request) -> Result<(Reply, Option<(Tar
 fn somebody_waits(sample: &Sample) -> bool {
     let is_waiting = sample.processes.iter().flatten().any(|process| is_lock_wait(&process.state));
     is_waiting || sample.number("Innodb_row_lock_current_waits").is_some_and(|waits| !waits.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use locks::{Lock, LockKind, Party, Transaction, Wait};
+
+    use super::*;
+
+    #[test]
+    fn a_recording_has_the_parties_and_the_machine_and_statements_if_asked() {
+        let connection = |id| {
+            let connection = Connection { id, statement: "UPDATE 'secret'".into(), ..Connection::default() };
+            (id, connection)
+        };
+        let open = Transaction { connection: 1, seconds: 5, ..Transaction::default() };
+        let lock = Lock { kind: LockKind::Row, object: "d.t".into(), mode: "X".into() };
+        let [waiter, holder] = [2, 1].map(Party::Connection);
+        let mut picture = Picture {
+            connections: [1, 2, 3].map(connection).into(),
+            transactions: [(open.party(), open)].into(),
+            waits: vec![Wait { waiter, holder, lock, is_certain: true }],
+            unexplained: vec![Party::Prepared("7".into())],
+            ..Picture::default()
+        };
+        let machine = Some(Err("no way".to_owned()));
+        let incident = Incident { picture: Some(Arc::new(picture.clone())), machine, ..Incident::default() };
+        let found = Incident::recorded(&incident.kept(true));
+        picture.connections.remove(&3);
+        assert_eq!(found.picture.as_deref(), Some(&picture));
+        assert_eq!((found.machine, found.failed), (incident.machine.clone(), None));
+        let kept = serde_json::to_string(&incident.kept(false)).unwrap();
+        assert!(kept.contains("UPDATE ...") && !kept.contains("secret"), "{kept}");
+        // What another version wrote is not taken for calm.
+        let strange = Incident::recorded(&[("locks".to_owned(), 7.into())].into());
+        assert!(strange.picture.is_none() && strange.failed.is_some());
+        // Recordings from before have neither.
+        let old = Incident::recorded(&Beside::new());
+        assert!(old.picture.is_none() && old.machine.is_none() && old.failed.is_none());
+    }
 }

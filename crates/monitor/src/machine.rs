@@ -7,6 +7,8 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// The files below /proc that are read. Some systems have no pressure.
 const FILES: [&str; 9] = [
     "stat",
@@ -79,7 +81,7 @@ pub struct Reading {
 }
 
 /// For which share of the last ten seconds work waited for something.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// `cpu`, `io` or `memory`.
     pub of: String,
@@ -88,7 +90,7 @@ pub struct Pressure {
 }
 
 /// What a disk does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskLoad {
     /// As the system names it.
     pub name: String,
@@ -101,7 +103,7 @@ pub struct DiskLoad {
 }
 
 /// What a machine does, between two readings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineLoad {
     /// How many there are.
     pub processors: usize,

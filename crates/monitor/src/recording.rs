@@ -8,8 +8,10 @@ use anyhow::{Context, Result, bail};
 use disk::{Disk, Guard, RealDisk, Share, Sink};
 use failure::Failure;
 use progress::Progress;
-use status::counter::record::{Reader, Writer};
+use status::counter::record::{Reader, Recorded, Writer};
 use status::counter::sample::Sample;
+
+use crate::incident::Incident;
 
 /// Longest line of a recording: a first sample has some 30 kB, digests some 5 MB.
 const LINE_MAX: u64 = 64 << 20;
@@ -20,13 +22,16 @@ pub struct Recorder {
     path: PathBuf,
     sink: Box<dyn Sink>,
     writer: Writer,
+    /// Whether statements are kept as they are.
+    statements: bool,
     /// Keeps others from writing to the file.
     _lock: Box<dyn Guard>,
 }
 
 impl Recorder {
-    /// Begins a file, or continues one after its last complete line.
-    pub fn open(path: &Path) -> Result<Recorder> {
+    /// Begins a file, or continues one after its last complete line. `statements`: whether it keeps the
+    /// statements of those who wait and block, and not only their kinds.
+    pub fn open(path: &Path, statements: bool) -> Result<Recorder> {
         let name = || path.display().to_string();
         let is_new = match RealDisk.create(path) {
             Ok(_) => true,
@@ -38,12 +43,12 @@ impl Recorder {
         let len = if is_new { 0 } else { whole(path).with_context(name)? };
         let mut sink = RealDisk.append(path, len).with_context(name)?;
         sink.write_all(Writer::head().as_bytes()).with_context(name)?;
-        Ok(Recorder { path: path.to_owned(), sink, writer: Writer::default(), _lock: lock })
+        Ok(Recorder { path: path.to_owned(), sink, writer: Writer::default(), statements, _lock: lock })
     }
 
-    /// Appends a sample of a server.
-    pub fn add(&mut self, server: &str, sample: &Sample) -> Result<()> {
-        let text = self.writer.sample(server, sample);
+    /// Appends a sample of a server, and what was found besides.
+    pub fn add(&mut self, server: &str, sample: &Sample, incident: &Incident) -> Result<()> {
+        let text = self.writer.sample(server, sample, incident.kept(self.statements));
         self.sink.write_all(text.as_bytes()).with_context(|| self.path.display().to_string())
     }
 
@@ -82,9 +87,9 @@ fn whole(path: &Path) -> Result<u64> {
 pub fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
     let mut names: Vec<String> = Vec::new();
     let mut span: Option<(i64, i64)> = None;
-    replay(path, None, &mut |server, sample| {
-        if !names.iter().any(|name| name == server) {
-            names.push(server.to_owned());
+    replay(path, None, &mut |Recorded { server, sample, .. }| {
+        if !names.contains(&server) {
+            names.push(server);
         }
         let (first, last) = span.unwrap_or((sample.unix_ms, sample.unix_ms));
         span = Some((first.min(sample.unix_ms), last.max(sample.unix_ms)));
@@ -94,12 +99,12 @@ pub fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
     Ok((names, Duration::from_millis(span)))
 }
 
-/// Calls `each` with every sample of a recording, compressed or not, and its server, as long as `each` wants
-/// more. An incomplete last line is left out, and reported.
+/// Calls `each` with every sample of a recording, compressed or not, as long as `each` wants more. An
+/// incomplete last line is left out, and reported.
 pub fn replay(
     path: &Path,
     report: Option<&dyn Progress>,
-    each: &mut dyn FnMut(&str, Sample) -> Result<bool>,
+    each: &mut dyn FnMut(Recorded) -> Result<bool>,
 ) -> Result<()> {
     let name = path.display().to_string();
     let file = RealDisk.open(path).with_context(|| name.clone())?;
@@ -123,8 +128,8 @@ pub fn replay(
         }
         let text = String::from_utf8_lossy(&line);
         let found = reader.line(&text).map_err(|error| anyhow::Error::new(error).context(name.clone()))?;
-        if let Some((server, sample)) = found
-            && !each(&server, sample)?
+        if let Some(found) = found
+            && !each(found)?
         {
             return Ok(());
         }

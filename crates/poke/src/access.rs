@@ -16,8 +16,10 @@ use crate::variables::{self, Variable, Width};
 const ANSWER: Duration = Duration::from_secs(10);
 /// The server's error for "too many connections".
 const TOO_MANY: u16 = 1040;
-/// The program's variable with the second port.
-const EXTRA_PORT: &str = "mysqld_extra_port";
+/// The variables of programs with a second port, for a server that is full: MariaDB's `extra_port` and
+/// MySQL's `admin_port`; and where a session is that was opened there.
+const SECOND_PORTS: [(&str, &str); 2] =
+    [("mysqld_extra_port", " at the extra port"), ("mysqld_admin_port", " at the admin port")];
 
 /// What to connect to: as options say, or through a local socket.
 pub type TargetOf<'a> = dyn Fn(Option<&Path>) -> Result<Target, Error> + 'a;
@@ -84,20 +86,28 @@ impl Access {
         Ok(Access { named, target: resolved })
     }
 
+    /// The server of a target.
+    #[must_use]
+    pub fn of(target: Target) -> Access {
+        Access { named: None, target }
+    }
+
+    /// The server's process.
+    fn process(&self) -> Result<Process> {
+        match (&self.named, &self.target.socket) {
+            (Some(process), _) => Process::of_pid(process.pid),
+            (None, Some(socket)) => Process::of_socket(socket),
+            (None, None) => Err(usage(format!(
+                "{} may be on another machine, and poke writes to the memory of a server on this one: name the server's socket with -S, or its process with --pid",
+                self.target
+            ))),
+        }
+    }
+
     /// Opens the memory of the server.
     pub fn memory(&self) -> Result<Memory> {
-        let process = match (&self.named, &self.target.socket) {
-            (Some(process), _) => Process::of_pid(process.pid)?,
-            (None, Some(socket)) => Process::of_socket(socket)?,
-            (None, None) => {
-                return Err(usage(format!(
-                    "{} may be on another machine, and poke writes to the memory of a server on this one: name the server's socket with -S, or its process with --pid",
-                    self.target
-                )));
-            }
-        };
-        let symbols: Vec<&str> =
-            variables::VARIABLES.iter().map(|known| known.symbol).chain([EXTRA_PORT]).collect();
+        let process = self.process()?;
+        let symbols: Vec<&str> = variables::VARIABLES.iter().map(|known| known.symbol).collect();
         let image = Image::open(&process, &symbols)?;
         let version = image.version()?;
         if variables::series(&version).is_none() {
@@ -113,15 +123,41 @@ impl Access {
         if !sql.is_full() {
             return Ok(sql);
         }
-        let extra = |memory: Memory| memory.image.cell(EXTRA_PORT, Width::Four)?.read();
-        let port = self.memory().and_then(extra).unwrap_or(0);
-        let Some(port) = u16::try_from(port).ok().filter(|port| *port > 0) else { return Ok(sql) };
-        let mut target = self.target.clone();
-        (target.host, target.port, target.socket) = ("127.0.0.1".to_owned(), port, None);
-        match sql_at(&target, " at the extra port") {
+        let Ok((target, door)) = self.second() else { return Ok(sql) };
+        match sql_at(&target, door) {
             Sql::Silent(_) => Ok(sql),
             answers => Ok(answers),
         }
+    }
+
+    /// For sessions of a longer time: the second port, if the server is full and answers there.
+    pub fn way_in(&self) -> Option<(Target, &'static str)> {
+        // Only of a process of this machine the port can be found.
+        self.target.socket.as_ref()?;
+        match self.sql() {
+            Ok(Sql::Answers(_, door)) if !door.is_empty() => self.second().ok(),
+            _ => None,
+        }
+    }
+
+    /// The server at its second port.
+    fn second(&self) -> Result<(Target, &'static str)> {
+        let (port, door) = self.second_port()?;
+        let mut target = self.target.clone();
+        (target.host, target.port, target.socket) = ("127.0.0.1".to_owned(), port, None);
+        Ok((target, door))
+    }
+
+    /// The second port, as it is in the memory of the server, which is only read. MySQL has one also if it
+    /// does not listen there.
+    fn second_port(&self) -> Result<(u16, &'static str)> {
+        let image = Image::open(&self.process()?, &SECOND_PORTS.map(|(symbol, _)| symbol))?;
+        let port = |symbol| {
+            let port = image.cell(symbol, Width::Four).and_then(|cell| cell.read()).ok()?;
+            u16::try_from(port).ok().filter(|port| *port > 0)
+        };
+        let found = SECOND_PORTS.into_iter().find_map(|(symbol, door)| Some((port(symbol)?, door)));
+        found.context("the server has no second port")
     }
 }
 

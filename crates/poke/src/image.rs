@@ -6,8 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use disk::{Disk, RealDisk, Source, Volume};
-use object::read::elf::{ElfFile64, ElfSegment64};
-use object::{LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::read::elf::{ElfFile64, ElfSection64, ElfSegment64};
+use object::{
+    LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SectionKind, SymbolKind,
+};
 use progress::count;
 
 use crate::process::{Mapping, Process};
@@ -211,8 +213,13 @@ fn symbols(elf: &Elf<'_>, wanted: &[&'static str]) -> Result<Vec<Symbol>> {
         }
         let name = symbol.name_bytes()?;
         let Some(name) = wanted.iter().find(|wanted| wanted.as_bytes() == name) else { continue };
-        let section = symbol.section_index().context("a variable without a section")?;
-        let section = elf.section_by_index(section)?.name()?.to_owned();
+        // By its place: whoever edits a program to find other libraries may leave old numbers of sections.
+        let holds = |section: &ElfSection64<'_, '_, LittleEndian, _>| {
+            let places = section.address()..section.address() + section.size();
+            places.contains(&symbol.address()) && section.kind() != SectionKind::UninitializedTls
+        };
+        let section = elf.sections().find(holds).context("a variable without a section")?;
+        let section = section.name()?.to_owned();
         found.push(Symbol { name, address: symbol.address(), size: symbol.size(), section });
     }
     Ok(found)

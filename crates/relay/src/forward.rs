@@ -4,7 +4,7 @@
 //! again, because somebody was killed before its end at the source, is left out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -44,6 +44,8 @@ pub struct Route {
     pub rows: Rows,
     /// Set when the run must stop.
     pub stop: Arc<AtomicBool>,
+    /// How many rows have moved, for whoever looks while it runs.
+    pub moved: Arc<AtomicU64>,
 }
 
 /// Where rows go.
@@ -256,6 +258,7 @@ impl Relay {
             let taken = self.source.value(&format!("SELECT {wait}"))?;
             *rows += sent;
             sent = 0;
+            route.moved.store(*rows, Ordering::Relaxed);
             match taken.as_deref() {
                 Some("1") if self.is_past(route.rows.before)? => {
                     self.source.execute("SELECT queue_abort()")?;

@@ -63,6 +63,12 @@ pub(crate) fn table_name(argument: &str, text: &str, target: &Target) -> anyhow:
     Ok(TableName { schema, table: unquoted(text) })
 }
 
+/// A table as a command line names it: in backquotes only where they are needed.
+pub(crate) fn plain_name(name: &TableName) -> String {
+    let plain = format!("{}.{}", name.schema, name.table);
+    if plain.parse().is_ok_and(|read: TableName| read == *name) { plain } else { name.to_string() }
+}
+
 /// A name that may be in backquotes.
 pub(crate) fn unquoted(text: &str) -> String {
     match text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {

@@ -21,6 +21,7 @@ mod retain;
 mod stop;
 mod terminal;
 mod topic;
+mod way_in;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 pub use account::without_default_roles;
-pub use table::{TableStatus, filled_column, filled_columns, settled_before, statuses};
+pub use table::{TableStatus, engine_option, filled_column, filled_columns, settled_before, statuses};
 
 use crate::{Error, Session, TableName, error_code, quote_name};
 

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::chain::Chain;
 use crate::chunk_versions::{ChunkVersion, ChunkVersions};
 use crate::fallback_reader::{FallbackReader, runs};
-use crate::file::File;
+use crate::file::{self, File};
 use crate::format::{BLOCK, BlockLocation, CHUNK, Hash};
 use crate::notes::{DamageEntry, KnownDamage};
 use crate::repository::{Repository, RepositoryState};
@@ -27,6 +27,19 @@ pub struct Cost {
     /// Byte ranges of the volume, or of the files of a tree, that can't be restored. Empty: they can't be
     /// listed individually, and everything may be lost.
     pub losses: Vec<Loss>,
+}
+
+/// Damage that a verification noted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NotedDamage {
+    /// Since when it is noted, in seconds since 1970, by the clock of the repository's file system. `None` if
+    /// there is none, or the store does not know.
+    pub since_s: Option<i64>,
+    /// The damaged files, as people know them.
+    pub files: BTreeSet<String>,
+    /// Generations of which something can't be read, each with the files that cause it. Other damage costs
+    /// nothing: another file has the same blocks, or nobody needs them.
+    pub generations: BTreeMap<u64, BTreeSet<String>>,
 }
 
 /// Finds out for each damage what it costs.
@@ -52,6 +65,51 @@ pub(super) fn tell(
             _ => None,
         })
         .collect();
+    each_lost(&loaded, known, &copies, |generation, bad, blocks| {
+        let Some((damage, _)) = told.get(&bad).and_then(|at| damages.get_mut(*at)) else { return };
+        let losses = teller.losses(generation, bad.chunk, blocks);
+        match damage.costs.iter_mut().find(|cost| cost.generation == generation) {
+            Some(cost) => cost.losses.extend(losses),
+            None => damage.costs.push(Cost { generation, losses }),
+        }
+    })?;
+    damages.iter_mut().for_each(|(damage, _)| {
+        damage.costs.iter_mut().for_each(|cost| cost.losses.truncate(LOSSES_MAX));
+    });
+    Ok(())
+}
+
+/// The damage that the last verification noted, and what can't be read because of it.
+///
+/// # Errors
+/// If the repository can't be read.
+pub fn noted(repository: &Repository) -> Result<NotedDamage, Error> {
+    let mut noted = NotedDamage::default();
+    let known = KnownDamage::read(repository.store())?;
+    if known.chunks().next().is_none() {
+        return Ok(noted);
+    }
+    noted.since_s = KnownDamage::written_s(repository.store());
+    let loaded = repository.load_damaged()?;
+    let name = |number: u64| repository.store().shown(&file::name(number));
+    // A file that was removed since has no damage any more.
+    let files = known.files().into_iter().filter(|number| loaded.files.contains_key(number));
+    noted.files = files.map(name).collect();
+    let copies = FallbackReader::new(repository.store(), &loaded.files);
+    each_lost(&loaded, &known, &copies, |generation, bad, _| {
+        noted.generations.entry(generation).or_default().insert(name(bad.file));
+    })?;
+    Ok(noted)
+}
+
+/// Calls `each` with what each generation has lost by known damage: the generation, the damage, and blocks of
+/// its chunk.
+fn each_lost(
+    loaded: &RepositoryState,
+    known: &KnownDamage,
+    copies: &FallbackReader<'_>,
+    mut each: impl FnMut(u64, DamageEntry, BTreeSet<usize>),
+) -> Result<(), Error> {
     let mut views = ChunkVersions::new(&loaded.generations);
     let mut ignored = Vec::new();
     for chunk in known.chunks() {
@@ -59,18 +117,10 @@ pub(super) fn tell(
         let others = copies.places(chunk);
         for (generation, view) in &found {
             for (bad, blocks) in lost(chunk, view, known, &others) {
-                let Some((damage, _)) = told.get(&bad).and_then(|at| damages.get_mut(*at)) else { continue };
-                let losses = teller.losses(*generation, chunk, blocks);
-                match damage.costs.iter_mut().find(|cost| cost.generation == *generation) {
-                    Some(cost) => cost.losses.extend(losses),
-                    None => damage.costs.push(Cost { generation: *generation, losses }),
-                }
+                each(*generation, bad, blocks);
             }
         }
     }
-    damages.iter_mut().for_each(|(damage, _)| {
-        damage.costs.iter_mut().for_each(|cost| cost.losses.truncate(LOSSES_MAX));
-    });
     Ok(())
 }
 

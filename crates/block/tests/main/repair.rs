@@ -90,6 +90,11 @@ fn a_damaged_group_costs_its_blocks() {
         found[0].costs.iter().map(|cost| (cost.generation, cost.losses[0].bytes.end)).collect();
     let end = lost(&summary)[0].end;
     assert_eq!(costs, [(1, end), (2, end), (3, end)]);
+    // It is noted, for whoever asks later.
+    let noted = verify::noted(&repository(&disk)).unwrap();
+    let of_first = noted.files.clone();
+    assert!(of_first.iter().all(|name| name.ends_with("1.blk")) && of_first.len() == 1, "{noted:?}");
+    assert_eq!(noted.generations, [1, 2, 3].map(|number| (number, of_first.clone())).into());
 }
 
 #[test]
@@ -98,9 +103,13 @@ fn the_next_backup_repairs_damaged_blocks_for_all_generations() {
     damage_block(&disk, 1, &states[0][300 * BLOCK..301 * BLOCK]);
     // Nobody knows of it yet.
     assert_eq!(back_up(&disk, false).unwrap().healed, 0);
+    assert_eq!(verify::noted(&repository(&disk)).unwrap(), verify::NotedDamage::default());
     assert_eq!(damages(&disk).len(), 1);
     let made = back_up(&disk, false).unwrap();
     assert_eq!((made.healed, made.changed), (16, 16), "{made:?}");
+    // The damage is still there, and costs nothing any more.
+    let noted = verify::noted(&repository(&disk)).unwrap();
+    assert!(noted.files.len() == 1 && noted.generations.is_empty(), "{noted:?}");
     for (generation, state) in (1..).zip(states.iter().chain([&states[2], &states[2]])) {
         assert!(restored(&disk, Some(generation)).unwrap() == *state, "generation {generation}");
     }

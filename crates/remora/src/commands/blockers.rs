@@ -13,6 +13,7 @@ use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::terminal;
+use crate::way_in;
 
 const EXAMPLES: &str = "EXAMPLES
   remora blockers                     who waits for whom on the usual server
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let server = &arguments.server;
     let server = arguments.address.as_ref().map_or_else(|| server.clone(), |address| server.at(address));
-    let mut session = server.target(password)?.connect()?;
+    let mut session = way_in::enter(server.target(password)?, report)?;
     let picture = Picture::read(&mut session)?;
     let tree = locks::tree(&picture.waits);
     if report.is_json() {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use failure::usage;
 use locks::Picture;
@@ -19,6 +19,7 @@ use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::terminal;
+use crate::way_in::enter;
 
 const EXAMPLES: &str = "EXAMPLES
   remora kill 4711                    what ending connection 4711 takes back; nothing is ended
@@ -85,7 +86,7 @@ fn selection(arguments: &Arguments) -> Result<Selection> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let selection = selection(arguments)?;
-    let mut session = enter(&arguments.server, password)?;
+    let mut session = enter(arguments.server.target(password)?, report)?;
     let picture = Picture::read(&mut session)?;
     for gap in picture.gaps.iter().filter(|gap| gap.hides_waiters || selection.blocking) {
         report.warn(&gap.what);
@@ -116,15 +117,6 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return Ok(stopped());
     }
     run.finish(ended.len())
-}
-
-/// A session, or what to do when the server has no room for one.
-fn enter(server: &ServerArgs, password: Option<String>) -> Result<Session> {
-    let found = server.target(password)?.connect();
-    let is_full = matches!(&found, Err(server::Error::Refused { code: 1040, .. }));
-    let hint =
-        "the server is full: remora poke kill-query or remora poke max-connections gets in all the same";
-    Ok(if is_full { found.context(hint)? } else { found? })
 }
 
 /// What was done so far.

@@ -4,38 +4,40 @@ mod data;
 mod list;
 mod listen;
 mod live;
+mod options;
 pub(crate) mod output;
+pub(crate) mod replication;
 pub(crate) mod report;
 mod statements;
 mod table;
 pub(crate) mod top;
 
-use std::ffi::OsStr;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use failure::usage;
-use host::{Address, Call, Machine};
 use monitor::fleet::{Event, Fleet, Times, samplers};
-use monitor::machine::{Elsewhere, script};
 use monitor::recording::{self, Recorder};
 use progress::Progress;
 use server::Target;
+use status::counter::record::Recorded;
 use status::counter::sampler::SampleRequest;
 use status::counter::view::{self, VIEWS, View};
 
 use self::list::Filter;
+use self::options::{HostArgs, RecordingArgs};
 use self::output::{Follow, Output, Silent, Wanted};
 use self::statements::Statements;
-use crate::args::{ServerArgs, is_address, machine};
+use crate::args::{ServerArgs, is_address};
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::terminal;
+use crate::way_in::way_in;
 
 const EXAMPLES: &str = "EXAMPLES
   remora stat                         what matters, a line each second
@@ -113,13 +115,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostArgs,
 
-    /// Also keep every sample in this file; an existing recording is continued. -q shows nothing meanwhile
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-
-    /// Show a recording, with the same options; a longer INTERVAL adds several samples up
-    #[arg(long, value_name = "FILE", conflicts_with = "record")]
-    replay: Option<PathBuf>,
+    #[command(flatten)]
+    recording: RecordingArgs,
 
     /// Serve OpenMetrics at http://ADDR:PORT/metrics until stopped; each scrape asks the servers
     #[arg(long, value_name = "ADDR:PORT",
@@ -130,46 +127,9 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
-/// The machine of the server, for the screen.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct HostArgs {
-    /// The machine that the server runs on: the host page of the screen shows what ssh reads there in /proc
-    /// [default: this machine, if the server is on it]
-    #[arg(long, value_name = "ssh://USER@HOST[:PORT]", value_parser = machine, conflicts_with = "replay")]
-    server_at: Option<Address>,
-
-    /// An option for ssh, as after its -o, such as ProxyJump=bastion
-    #[arg(long, value_name = "OPTION", requires = "server_at")]
-    ssh_option: Vec<String>,
-}
-
-impl HostArgs {
-    /// Readings of that machine. A connection that is lost is made again.
-    fn elsewhere(&self, interval: Duration) -> Option<Elsewhere> {
-        let (address, options) = (self.server_at.clone()?, self.ssh_option.clone());
-        let (script, mut open) = (script(), None);
-        let read = move || {
-            let machine = match open.take() {
-                Some(machine) => machine,
-                None => Machine::reach(Some(&address), &Call { options: &options, ..Call::default() })?,
-            };
-            let text = machine.run(&["sh", "-c", &script].map(OsStr::new))?;
-            open = Some(machine);
-            Ok(String::from_utf8_lossy(&text).into_owned())
-        };
-        Some(Elsewhere::start(read, interval))
-    }
-}
-
 impl Arguments {
     /// Those of `--live`.
-    fn live(
-        words: Vec<String>,
-        record: Option<PathBuf>,
-        replay: Option<PathBuf>,
-        host: HostArgs,
-        server: ServerArgs,
-    ) -> Arguments {
+    fn live(words: Vec<String>, recording: RecordingArgs, host: HostArgs, server: ServerArgs) -> Arguments {
         Arguments {
             action: None,
             words,
@@ -182,8 +142,7 @@ impl Arguments {
             digests: None,
             live: true,
             host,
-            record,
-            replay,
+            recording,
             listen: None,
             server,
         }
@@ -192,7 +151,7 @@ impl Arguments {
     /// Whether only views are shown, and nothing is recorded or served.
     fn shows_views_only(&self) -> bool {
         let lists = self.all || self.top.is_some() || !self.like.is_empty();
-        !lists && !self.live && self.record.is_none() && self.listen.is_none()
+        !lists && !self.live && self.recording.record.is_none() && self.listen.is_none()
     }
 }
 
@@ -262,14 +221,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let mut output = output(arguments, views, report)?;
     let is_terminal = std::io::stdout().is_terminal() && !report.is_json();
     let is_live = arguments.live && is_terminal && !terminal::is_dumb();
-    if arguments.host.server_at.is_some() {
-        if !arguments.live {
-            return Err(usage("--server-at is for a page of the screen: add --live"));
-        }
-        if words.servers.len() > 1 {
-            return Err(usage("--server-at is the machine of one server: name only that one"));
-        }
-    }
+    arguments.host.check(arguments.live, words.servers.len())?;
     if arguments.live && !is_live {
         let why = if is_terminal {
             "TERM says that this terminal can't be drawn on"
@@ -279,17 +231,23 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         report.note(&format!("{why}: lines follow instead of a screen"));
     }
     let stop = stop_flag(report)?;
-    if let Some(file) = arguments.replay.as_ref().filter(|_| is_live) {
+    if let Some(file) = arguments.recording.replay.as_ref().filter(|_| is_live) {
         if words.count.is_some() || !words.servers.is_empty() {
             return Err(usage("--live --replay shows all of a recording: give no COUNT and no server"));
         }
         return live::replay(file, words.interval.unwrap_or_default(), &stop);
     }
-    if let Some(file) = &arguments.replay {
+    if let Some(file) = &arguments.recording.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let wants = SampleRequest { names, digests: arguments.digests.is_some() || is_live, processes: is_live };
-    let targets = targets(&arguments.server, password.as_deref(), &words.servers)?;
+    let digests = arguments.digests.is_some() || is_live;
+    // A recording tells later who waited, as the screen does now.
+    let is_attended = is_live || arguments.recording.record.is_some();
+    let wants = SampleRequest { names, digests, processes: is_attended, applied: is_attended };
+    let mut targets = targets(&arguments.server, password.as_deref(), &words.servers)?;
+    if is_live {
+        targets = targets.into_iter().map(|target| way_in(target, report)).collect();
+    }
     let watches = samplers(targets.clone(), &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {
@@ -297,7 +255,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
         return listen::run(watches, address, &stop, report);
     }
-    let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
+    let mut recorder = arguments.recording.open()?;
     if is_live {
         let interval = words.interval.unwrap_or(INTERVAL);
         let fleet = Fleet::attending(watches, arguments.host.elsewhere(interval));
@@ -306,14 +264,14 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         recorder.map_or(Ok(()), Recorder::finish)?;
         return ended;
     }
-    let feed = Fleet::of(watches);
+    let feed = if is_attended { Fleet::attending(watches, None) } else { Fleet::of(watches) };
     let mut follow = Follow::new(feed.names().to_vec());
     let ended = watch(&feed, &words, &stop, report, &mut |event| {
         for note in &event.notes {
             report.warn(&follow.say(event.server, note));
         }
         if let (Some(recorder), Ok(sample)) = (&mut recorder, &event.what) {
-            recorder.add(follow.named(event.server).name, sample)?;
+            recorder.add(follow.named(event.server).name, sample, &event.incident)?;
         }
         follow.take(event, output.as_mut(), report)
     });
@@ -337,8 +295,8 @@ fn replay(
     let mut follow = Follow::new(names.clone());
     let least = words.interval.unwrap_or_default();
     let mut left = vec![words.count.unwrap_or(u64::MAX); names.len()];
-    recording::replay(file, Some(report), &mut |server, sample| {
-        let server = names.iter().position(|name| name == server).unwrap_or_default();
+    recording::replay(file, Some(report), &mut |Recorded { server, sample, .. }| {
+        let server = names.iter().position(|name| *name == server).unwrap_or_default();
         if left[server] > 0 {
             let wanted = Wanted { least, left: left[server] };
             left[server] -= follow.merge((server, sample), wanted, output, report)?;
@@ -411,7 +369,7 @@ fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> 
     if filter.is_none() && arguments.changed {
         return Err(usage("--changed goes with --all, --like or --top"));
     }
-    if report.is_quiet() && arguments.record.is_some() {
+    if report.is_quiet() && arguments.recording.record.is_some() {
         return Ok(Box::new(Silent));
     }
     let digests = arguments.digests.and_then(|count| usize::try_from(count).ok());

@@ -4,9 +4,12 @@ mod action;
 mod archive;
 mod audit;
 mod backups;
+mod form;
 mod layout;
 mod queue_watch;
 mod queues;
+mod replication;
+mod retry;
 mod server_list;
 mod server_page;
 mod site;
@@ -30,6 +33,8 @@ use web::{Changes, Gate, Listener, PublicUrl};
 use self::action::Allowed;
 use self::archive::Archive;
 use self::audit::Audit;
+use self::form::Pending;
+use self::retry::Retries;
 use self::site::Pages;
 use self::watch::Watched;
 use crate::args::ServerArgs;
@@ -43,7 +48,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora web                          the usual server, at http://127.0.0.1:8306
   remora web mysql://mon@db1 mysql://mon@db2 --repository /backup      two servers and the backups
   remora web --repository s3://company-backups/db --key /etc/remora.key     backups only
-  remora web mysql://mon@db1 --allow kill-query --audit-log /var/log/remora-web.log
+  remora web mysql://mon@db1 --allow kill-query,queue-retry --audit-log /var/log/remora-web.log
   ssh -L 8306:127.0.0.1:8306 db1      then open the address that remora web printed on db1";
 
 /// Show servers, backups and queues in a browser: load, who waits for whom, what is known of each backup
@@ -97,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let changes = Changes::default();
     let interval = Duration::from_secs(arguments.interval);
     let servers = watched(arguments, password.as_deref())?;
-    let audit = Audit::open(arguments.audit_log.as_deref(), report)?;
+    let audit = Arc::new(Audit::open(arguments.audit_log.as_deref(), report)?);
     let listener = Listener::bind(&arguments.listen).map_err(|error| usage(format!("--listen: {error}")))?;
     let key = arguments.key.read()?;
     let archives: Vec<Arc<Archive>> =
@@ -124,13 +129,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let random = || Ok::<_, anyhow::Error>(Password::random()?.expose().to_owned());
     let gate = Gate::new(random()?, random()?, listener.port()?, arguments.public_url.clone());
+    let retries = Retries::new(Arc::clone(&audit), Arc::clone(&stop), changes.clone());
     let pages = Pages {
         servers: shown,
         archives,
         interval,
         allowed: arguments.allow.clone(),
         form_token: gate.form_token().to_owned(),
-        actions: action::Pending::default(),
+        kills: Pending::default(),
+        retries: Arc::clone(&retries),
         audit,
     };
     if report.is_json() {
@@ -140,6 +147,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     report.note("open this address in a browser; whoever has it sees the pages. Ctrl-C ends them");
     web::serve(listener, gate, Box::new(pages), &changes, &stop)?;
+    retries.finish();
     Ok(stopped())
 }
 
@@ -157,7 +165,7 @@ fn watched(arguments: &Arguments, password: Option<&str>) -> Result<Vec<Sampled>
     for (_, one) in &all {
         targets.push(one.target(password.map(str::to_owned))?);
     }
-    let request = SampleRequest { names: Vec::new(), digests: true, processes: false };
+    let request = SampleRequest { names: Vec::new(), digests: true, processes: false, applied: true };
     let samplers = samplers(targets.clone(), &request)?;
     let watched =
         samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {

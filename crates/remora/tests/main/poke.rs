@@ -27,7 +27,7 @@ fn networked(installation: &Installation, options: &[&str]) -> Sandbox {
     Sandbox::start(installation, &places(), &settings).unwrap()
 }
 
-fn on_port(product: Product, options: &[&str]) -> Sandbox {
+pub(crate) fn on_port(product: Product, options: &[&str]) -> Sandbox {
     networked(&sandbox::find(&places(), product).unwrap(), options)
 }
 

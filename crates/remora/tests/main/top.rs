@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use sandbox::{Family, Product};
 use server::Session;
 
+use crate::poke::on_port;
 use crate::screen::Terminal;
 use crate::ssh;
 use crate::support::{
@@ -45,6 +47,39 @@ fn a_deadlock_is_taken_apart(socket: &std::path::Path, screen: &mut Terminal) {
     ]);
 }
 
+/// What a recording without a screen keeps of a wait, and of the machine.
+fn a_recording_has_it(socket: &std::path::Path, waits: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let statement = "UPDATE /* the whole statement */ d.t SET";
+    for (file, options, shown) in [("a", &[][..], "UPDATE ..."), ("b", &["--record-statements"], statement)] {
+        let mut stat = remora(folder.path());
+        stat.args(["stat", "0.1", "1", "-q", "--no-defaults", "-u", "root", "--record", file]).args(options);
+        Ended::of(&stat.arg("-S").arg(socket).output().unwrap()).exits(0);
+        let path = folder.path().join(file);
+        let has_statement = std::fs::read_to_string(&path).unwrap().contains("the whole statement");
+        assert_eq!(has_statement, !options.is_empty());
+        let line = format!("{} top --replay {}", env!("CARGO_BIN_EXE_remora"), path.display());
+        let mut screen = Terminal::run(&line, (80, 24));
+        screen.press("2");
+        screen.shows(waits);
+        screen.shows(&[shown]);
+        screen.press("8");
+        screen.shows(&["the host of the server", "busy, "]);
+        screen.press("q");
+        assert_eq!(screen.end(), Some(0));
+    }
+}
+
+/// As soon as nobody waits.
+fn who_may_block_next_is_listed(screen: &Terminal, open: u32) {
+    screen.shows(&[
+        "nobody is seen to wait for a lock",
+        "open transaction, the oldest first",
+        &format!("purge probably waits for the snapshot of {open}; history list: "),
+        &format!("{open}  root@localhost, idle for "),
+    ]);
+}
+
 #[test]
 fn a_chain_is_seen_explained_and_ended_by_keys() {
     on_products(&of_today(products()), |product| {
@@ -55,6 +90,8 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
             .execute("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB")
             .unwrap();
         watch.execute("INSERT INTO d.t VALUES (1, 1), (2, 2)").unwrap();
+        let mut forgotten = session(server.socket());
+        forgotten.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").unwrap();
         let mut screen = top(server.socket(), (80, 24));
         screen.shows(&["what runs now: 0", "stmt/s 0", "sel/s 0", "? keys"]);
         screen.press("2");
@@ -82,6 +119,7 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
             &format!("{waits}  root@localhost, running for"),
             "waits for a row of d.t",
         ]);
+        a_recording_has_it(server.socket(), &[&alarm, "waits for a row of d.t"]);
         // The holder is chosen first, then the waiter.
         screen.press("\x1b[B\x1b[B");
         screen.press("\r");
@@ -106,7 +144,8 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         assert!(!waiting.is_finished());
         screen.press("y");
         assert_eq!(waiting.join().unwrap().unwrap(), 1);
-        screen.shows(&["nobody is seen to wait for a lock"]);
+        who_may_block_next_is_listed(&screen, forgotten.connection_id());
+        drop(forgotten);
         assert_eq!(watch.value("SELECT a FROM d.t WHERE id = 1").unwrap().as_deref(), Some("8"));
         let holds = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {held}");
         until("the holder is gone", || watch.value(&holds).unwrap().as_deref() == Some("0"));
@@ -115,6 +154,55 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
         screen.press("q");
         assert_eq!(screen.end(), Some(0));
     });
+}
+
+#[test]
+fn a_full_server_of_idle_transactions_is_seen_and_entered() {
+    for product in of_today(products()) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (door, options) = match product.family() {
+            Family::MariaDb => ("extra", vec![format!("--extra-port={free}")]),
+            // Older ones have no second port.
+            _ if product != Product::MySql97 => continue,
+            _ => ("admin", vec!["--admin-address=127.0.0.1".to_owned(), format!("--admin-port={free}")]),
+        };
+        tell(product);
+        let options: Vec<&str> =
+            options.iter().map(String::as_str).chain(["--max-connections=201"]).collect();
+        let server = on_port(product, &options);
+        let idle = || {
+            let mut session = session(server.socket());
+            session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").unwrap();
+            session
+        };
+        let mut all: Vec<Session> = (0..200).map(|_| idle()).collect();
+        let oldest = all[0].connection_id();
+        let mut screen = top(server.socket(), (80, 24));
+        screen.shows(&["what runs now: 0"]);
+        // The one place that is left for administrators.
+        let _last = connect(server.socket());
+        screen.press("2");
+        screen.shows(&[
+            "nobody is seen to wait for a lock",
+            "the oldest 20 of 200 open transactions, which may block others next",
+            &format!("purge probably waits for the snapshot of {oldest}; history list: "),
+            &format!("{oldest}  root@localhost, idle for "),
+            "+",
+        ]);
+        let run = |command: &[&str]| {
+            let mut run = remora(server.folder());
+            run.args(command).args(["--no-defaults", "-u", "root", "-S"]).arg(server.socket());
+            Ended::of(&run.output().unwrap())
+        };
+        let told = format!("the server is full: this is a session at the {door} port");
+        run(&["blockers"]).exits(0).says(&[&told, "nobody waits"]);
+        let late = top(server.socket(), (80, 24));
+        late.shows(&[&format!("127.0.0.1:{free}"), "what runs now: 0"]);
+        drop(late);
+        run(&["kill", &oldest.to_string(), "--yes"]).exits(0).says(&[&told, "ended 1 connection"]);
+        let ended = all.remove(0).value("SELECT 1");
+        assert!(ended.is_err(), "{ended:?}");
+    }
 }
 
 /// What a server does by itself, times, which are not corrected, and what the query cache of MySQL 5.6 counts

@@ -15,7 +15,7 @@ use crate::support::{
 const OPTIONS: [&str; 1] = ["--performance-schema=ON"];
 
 /// A run of the program, and its address.
-struct Window {
+pub(crate) struct Window {
     running: Running,
     port: u16,
     token: String,
@@ -36,7 +36,7 @@ impl Window {
         Window { running, port, token }
     }
 
-    fn of(server: &Sandbox, arguments: &[&str]) -> Window {
+    pub(crate) fn of(server: &Sandbox, arguments: &[&str]) -> Window {
         let address = format!("unix://{}", server.socket().display());
         let usual = [&address, "--interval", "1"];
         Window::open(&[&usual[..], arguments].concat())
@@ -75,7 +75,7 @@ impl Window {
 
     /// The page once it holds all of these.
     #[track_caller]
-    fn until(&self, path: &str, words: &[&str]) -> String {
+    pub(crate) fn until(&self, path: &str, words: &[&str]) -> String {
         let mut page = String::new();
         until(&format!("{words:?} on {path}"), || {
             page = self.get(path);
@@ -85,7 +85,7 @@ impl Window {
     }
 }
 
-fn server_page(server: &Sandbox) -> String {
+pub(crate) fn server_page(server: &Sandbox) -> String {
     let socket = server.socket().display().to_string().replace('/', "%2F");
     format!("/server?at={socket}")
 }
@@ -103,6 +103,12 @@ fn sessions(server: &Sandbox) -> u64 {
         "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'",
     );
     count.unwrap().unwrap().parse().unwrap()
+}
+
+fn the_holder_may_block_the_next_one(window: &Window, path: &str, holder: u32) {
+    let open = format!("<strong>{holder}  root@localhost, idle for ");
+    let title = "open transaction, the oldest first, which may block others next";
+    window.until(path, &[title, &open, "1 row changed"]);
 }
 
 #[test]
@@ -162,6 +168,7 @@ fn the_pages_say_what_the_server_says() {
         let done = window.post("/kill-query", &form(&format!("yes={number}")));
         assert!(done.contains("the server was told to end the statement"), "{done}");
         window.until("/", &["state good\">up<"]);
+        the_holder_may_block_the_next_one(&window, &path, holds);
         let again = window.post("/kill-query", &form(&format!("yes={number}")));
         assert!(again.contains("Nothing was done: this was answered already"), "{again}");
         let idle = window.post("/kill-query", &form(&format!("id={holds}")));
@@ -272,6 +279,22 @@ fn a_repository_is_lines_of_generations() {
     assert!(!page.contains("<b>") && !page.contains("state good"), "{page}");
     // No server was named, and none is asked.
     assert!(window.get("/").contains("0 servers"), "{}", window.get("/"));
+    // What verify finds is on the page of the next run at once, and of this one within a minute.
+    let file = repository.join("web/000001.blk");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let record = bytes.windows(4).position(|window| window == b"chnk").unwrap();
+    bytes[record + 60] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    Ended::of(&remora(folder.path()).args(["verify", "repo <b>"]).output().unwrap()).exits(4);
+    let window = Window::open(&["--repository", repository.to_str().unwrap()]);
+    window.until(
+        "/backups",
+        &[
+            "state bad\">remora verify noted damage 0 s ago, ",
+            "1.blk; generations 1, 2 can&#39;t be restored whole",
+            "state bad\">damaged: remora verify noted it",
+        ],
+    );
 }
 
 #[test]
@@ -299,7 +322,7 @@ fn queues_are_as_the_server_has_them_and_say_why_rows_failed() {
     let token = session.value(lease).unwrap().unwrap();
     session.execute(&format!("SELECT queue_nack('{token}', 0, 'it <broke>')")).unwrap();
     session.value(lease).unwrap();
-    let window = Window::of(&server, &[]);
+    let window = Window::of(&server, &["--allow", "queue-retry"]);
     let page = window.until(
         "/queues",
         &[
@@ -315,8 +338,64 @@ fn queues_are_as_the_server_has_them_and_say_why_rows_failed() {
     // One waits, one is leased, one is a dead letter.
     assert_eq!(cells[..6], ["1", "1", "1", "0", "0", "1"], "{page}");
     // Nothing was taken.
-    let left = session.value("SELECT COUNT(*) FROM shop.dead").unwrap();
-    assert_eq!(left.as_deref(), Some("1"));
+    assert_eq!(crate::queue::count(&server, "shop.dead"), 1);
+    retry_dead_letters(&server, window);
+}
+
+/// A dead letter of `shop.jobs` goes back by its reason, others wherever they are sent.
+fn retry_dead_letters(server: &Sandbox, window: Window) {
+    let mut session = connect(server.socket());
+    let count = |queue| crate::queue::count(server, queue);
+    let page = window.until("/queues", &["name=\"why\" value=\"it &lt;broke&gt;\"", "Retry..."]);
+    let (token, socket) = (field(&page, "token").to_owned(), server.socket().display().to_string());
+    let post = |rest: &str| {
+        window.post("/queue-retry", &format!("token={token}&at={}&{rest}", socket.replace('/', "%2F")))
+    };
+    let asked = post("queue=shop.dead&why=it+%3Cbroke%3E");
+    for word in [
+        "1 row matches: retry?",
+        "From shop.dead to shop.jobs",
+        "<code>`why` = &#39;it &lt;broke&gt;&#39;</code>",
+        "remora queue retry shop.dead --to shop.jobs --where &#39;`why` = ",
+        " -n 1 --url unix://",
+    ] {
+        assert!(asked.contains(word), "{word} in {asked}");
+    }
+    let yes = |asked: &str| post(&format!("yes={}", field(asked, "yes")));
+    assert_eq!(count("shop.dead"), 1);
+    assert!(yes(&asked).contains("It has begun"));
+    window.until("/queues", &["state good\">retry done: 1 of 1 row moved from shop.dead to shop.jobs"]);
+    assert_eq!((count("shop.dead"), count("shop.jobs")), (0, 3));
+    assert!(yes(&asked).contains("Nothing was done: this was answered already"));
+    assert!(post("queue=shop.dead").contains("Nothing was done: no row matches"));
+    assert!(post("queue=shop.jobs").contains("is the dead-letter queue of no queue"));
+    // Of two queues that it may be from one is chosen; what nobody saw stays.
+    session.execute("CREATE TABLE shop.more (v INT) ENGINE=QUEUE TRIES=1 DEAD='dead'").unwrap();
+    session.execute("INSERT INTO shop.dead (v) VALUES (7), (8)").unwrap();
+    let choice = post("queue=shop.dead");
+    assert!(choice.contains(">shop.jobs</option><option value=\"shop.more\">"), "{choice}");
+    let mut owner = connect(server.socket());
+    owner.execute("SELECT queue_wait('shop.dead')").unwrap();
+    let asked = post("queue=shop.dead&to=shop.more");
+    assert!(asked.contains("1 row matches"), "{asked}");
+    assert!(post("queue=shop.dead&to=shop.dead").contains("Nothing was done: choose one of them"));
+    owner.execute("SELECT queue_abort()").unwrap();
+    session.execute("INSERT INTO shop.dead (v) VALUES (9)").unwrap();
+    yes(&asked);
+    window.until("/queues", &["moved from shop.dead to shop.more, "]);
+    assert_eq!((count("shop.dead"), count("shop.more")), (2, 1));
+    // A retry that can't continue says why.
+    let asked = post("queue=shop.dead&to=shop.more");
+    session.execute("DROP TABLE shop.more").unwrap();
+    yes(&asked);
+    window.until("/queues", &["state bad\">retry failed ", "; 0 of 2 rows moved"]);
+    window.running.signal("TERM");
+    let ended = window.running.end().exits(143);
+    for word in ["asked", "1 row moved", "failed: "] {
+        let route = ["1 row from shop.dead to shop.", "2 rows from shop.dead to shop."];
+        let is_told = |line: &str| line.contains(word) && route.iter().any(|route| line.contains(route));
+        assert!(ended.err.lines().any(is_told), "{word} in {}", ended.err);
+    }
 }
 
 #[test]
@@ -326,7 +405,7 @@ fn what_cannot_be_served_safely_is_refused() {
         (&["--listen", "0.0.0.0:8306"][..], "reverse proxy with TLS"),
         (&["--public-url", "http://db.example.com"], "write https://NAME"),
         (&["--audit-log", "x"], "--allow"),
-        (&["--allow", "sql"], "kill-query"),
+        (&["--allow", "sql"], "kill-query, queue-retry"),
         (&["--interval", "0"], "1..=60"),
     ] {
         let ended = Ended::of(&remora(&folder).arg("web").args(arguments).output().unwrap()).exits(2);

@@ -295,13 +295,19 @@ pub fn filled_columns(definition: &str) -> Vec<String> {
 /// As [`filled_columns`], the one that this option names, in lower case.
 #[must_use]
 pub fn filled_column(definition: &str, option: &str) -> Option<String> {
-    let last = definition.lines().last().unwrap_or_default();
-    let lower = last.to_ascii_lowercase();
+    engine_option(definition.lines().last()?, option).map(|value| value.to_lowercase())
+}
+
+/// The value of an engine's option, in the last line of a definition or in
+/// `information_schema.tables.create_options`. `option` is in lower case.
+#[must_use]
+pub fn engine_option(options: &str, option: &str) -> Option<String> {
+    let lower = options.to_ascii_lowercase();
     let start = format!("`{option}`='");
-    let value = last.get(lower.rfind(&start)? + start.len()..)?;
+    let value = options.get(lower.rfind(&start)? + start.len()..)?;
     // A quote in it is doubled.
     let value = value.replace("''", "\0");
-    Some(value.split_once('\'')?.0.replace('\0', "'").to_lowercase())
+    Some(value.split_once('\'')?.0.replace('\0', "'"))
 }
 
 /// The condition that selects one table in `information_schema`; servers then open no other table.

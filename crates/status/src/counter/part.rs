@@ -43,7 +43,7 @@ pub struct Replica {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapplied: Option<u64>,
     /// When the source committed the transaction that was applied last, in milliseconds since 1970; only
-    /// asked for a screen, and of MySQL.
+    /// asked for a screen or a page, and of MySQL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_ms: Option<i64>,
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::number::Number;
 use super::part::{Digest, Queue, Replica, Settings};
@@ -61,6 +62,23 @@ struct SampleLine {
     queues: Vec<Queue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digests: Option<Vec<Digest>>,
+    /// What differs from the sample before; null is there no longer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    beside: BTreeMap<String, Json>,
+}
+
+/// What was found besides a sample, by its name: this format does not know what it is.
+pub type Beside = BTreeMap<String, Json>;
+
+/// A sample of a recording.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The server's name.
+    pub server: String,
+    /// The sample.
+    pub sample: Sample,
+    /// What was found besides.
+    pub beside: Beside,
 }
 
 enum Line {
@@ -85,6 +103,7 @@ struct LastValues {
     names: Arc<Names>,
     settings: Arc<Settings>,
     values: Vec<Value>,
+    beside: Beside,
     /// The number of samples since one that contains all values, counting that one.
     since_whole: u32,
 }
@@ -104,7 +123,7 @@ impl Writer {
 
     /// A sample as one line or two, with line ends.
     #[must_use]
-    pub fn sample(&mut self, server: &str, sample: &Sample) -> String {
+    pub fn sample(&mut self, server: &str, sample: &Sample, beside: Beside) -> String {
         let known = self.servers.remove(server).filter(|known| {
             known.since_whole < WHOLE_EVERY
                 && known.names == sample.names
@@ -119,6 +138,7 @@ impl Writer {
         let before = known.as_ref().map_or(&[][..], |known| &known.values);
         let differs =
             |(at, value): (usize, &Value)| (before.get(at) != Some(value)).then(|| (at, value.to_string()));
+        let beside_before = known.as_ref().map_or_else(Beside::new, |known| known.beside.clone());
         text.push_str(&line(&SampleLine {
             server: server.to_owned(),
             unix_ms: sample.unix_ms,
@@ -130,13 +150,22 @@ impl Writer {
             replicas: sample.replicas.clone(),
             queues: sample.queues.clone(),
             digests: sample.digests.clone(),
+            beside: changes(&beside_before, &beside),
         }));
         let since_whole = known.map_or(1, |known| known.since_whole + 1);
         let (names, settings) = (Arc::clone(&sample.names), Arc::clone(&sample.settings));
-        let known = LastValues { names, settings, values: sample.values.clone(), since_whole };
+        let known = LastValues { names, settings, values: sample.values.clone(), beside, since_whole };
         self.servers.insert(server.to_owned(), known);
         text
     }
+}
+
+/// What is new or different, and null for what is gone.
+fn changes(before: &Beside, now: &Beside) -> Beside {
+    let gone = before.keys().filter(|name| !now.contains_key(*name)).map(|name| (name.clone(), Json::Null));
+    let differs = |(name, value): &(&String, &Json)| before.get(*name) != Some(value);
+    let new = now.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone()));
+    gone.chain(new).collect()
 }
 
 fn micros(time: Duration) -> u64 {
@@ -160,7 +189,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Corrupt`] for a line that does not have this format, or whose names did not come before it.
-    pub fn line(&mut self, text: &str) -> Result<Option<(String, Sample)>, Corrupt> {
+    pub fn line(&mut self, text: &str) -> Result<Option<Recorded>, Corrupt> {
         self.lines += 1;
         let number = self.lines;
         let corrupt = |what: String| Corrupt { line: number, what };
@@ -180,8 +209,8 @@ impl Reader {
             }
             Line::Names(NamesLine { server, names, settings }) => {
                 let names = Arc::new(Names::new(names.into_iter()));
-                let known =
-                    LastValues { names, settings: Arc::new(settings), values: Vec::new(), since_whole: 0 };
+                let (settings, values, beside) = (Arc::new(settings), Vec::new(), Beside::new());
+                let known = LastValues { names, settings, values, beside, since_whole: 0 };
                 self.servers.insert(server, known);
                 Ok(None)
             }
@@ -189,7 +218,7 @@ impl Reader {
         }
     }
 
-    fn sample(&mut self, line: SampleLine) -> Result<(String, Sample), String> {
+    fn sample(&mut self, line: SampleLine) -> Result<Recorded, String> {
         let known = self.servers.get_mut(&line.server).ok_or("has a sample of a server without names")?;
         let count = known.names.all().len();
         for (at, value) in line.values {
@@ -223,7 +252,13 @@ impl Reader {
             processes: None,
             settings: Arc::clone(&known.settings),
         };
-        Ok((line.server, sample))
+        for (name, value) in line.beside {
+            match value {
+                Json::Null => drop(known.beside.remove(&name)),
+                value => drop(known.beside.insert(name, value)),
+            }
+        }
+        Ok(Recorded { server: line.server, sample, beside: known.beside.clone() })
     }
 }
 
@@ -254,15 +289,15 @@ mod tests {
         let mut writer = Writer::default();
         let mut text = Writer::head();
         for sample in &samples {
-            text.push_str(&writer.sample("a", sample));
-            text.push_str(&writer.sample("b", sample));
+            text.push_str(&writer.sample("a", sample, Beside::new()));
+            text.push_str(&writer.sample("b", sample, Beside::new()));
         }
         // An unchanged value is not written again.
         assert_eq!(text.matches("0.123456").count(), 2);
         let mut reader = Reader::default();
         let read: Vec<_> = text.lines().filter_map(|line| reader.line(line).unwrap()).collect();
         assert_eq!(read.len(), 6);
-        for (at, (server, found)) in read.iter().enumerate() {
+        for (at, Recorded { server, sample: found, .. }) in read.iter().enumerate() {
             let sample = &samples[at / 2];
             assert_eq!(server, if at % 2 == 0 { "a" } else { "b" });
             assert_eq!((found.at, found.unix_ms, found.took), (sample.at, sample.unix_ms, sample.took));
@@ -272,12 +307,31 @@ mod tests {
     }
 
     #[test]
+    fn what_was_found_besides_comes_back() {
+        let all: [Beside; 4] = [
+            [("locks".to_owned(), Json::from("three wait")), ("host".to_owned(), Json::from(1))].into(),
+            [("locks".to_owned(), Json::from("three wait")), ("host".to_owned(), Json::from(2))].into(),
+            [("host".to_owned(), Json::from(2))].into(),
+            Beside::new(),
+        ];
+        let (mut writer, mut text) = (Writer::default(), Writer::head());
+        for (second, beside) in (0..).zip(&all) {
+            text.push_str(&writer.sample("a", &sample(&[("Questions", "1")], second), beside.clone()));
+        }
+        assert_eq!(text.matches("three wait").count(), 1, "what is the same is not written again");
+        let mut reader = Reader::default();
+        let read = text.lines().filter_map(|line| reader.line(line).unwrap());
+        assert_eq!(read.map(|found| found.beside).collect::<Vec<_>>(), all);
+    }
+
+    #[test]
     fn everything_is_written_again_from_time_to_time() {
         let mut writer = Writer::default();
         let mut same = sample(&[("Questions", "123")], 1);
         let has_all = |text: &str| text.contains("123");
-        let mut wholes =
-            |count: u32, sample: &Sample| (0..count).filter(|_| has_all(&writer.sample("a", sample))).count();
+        let mut wholes = |count: u32, sample: &Sample| {
+            (0..count).filter(|_| has_all(&writer.sample("a", sample, Beside::new()))).count()
+        };
         assert_eq!((wholes(1, &same), wholes(WHOLE_EVERY - 1, &same)), (1, 0));
         assert_eq!((wholes(1, &same), wholes(WHOLE_EVERY - 1, &same)), (1, 0));
         assert_eq!((wholes(1, &same), wholes(1, &same)), (1, 0));
@@ -289,7 +343,7 @@ mod tests {
     #[test]
     fn an_invalid_recording_is_refused_with_its_line() {
         let mut writer = Writer::default();
-        let text = writer.sample("a", &sample(&[("Questions", "1"), ("Uptime", "5")], 0));
+        let text = writer.sample("a", &sample(&[("Questions", "1"), ("Uptime", "5")], 0), Beside::new());
         let [names, values] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
         let head = Writer::head();
         let head = head.trim_end();

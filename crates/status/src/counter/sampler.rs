@@ -54,6 +54,8 @@ pub struct SampleRequest {
     pub digests: bool,
     /// Current processes.
     pub processes: bool,
+    /// When the source committed what a replica applied last, which MySQL knows.
+    pub applied: bool,
 }
 
 /// A server without replication, or without queues, is asked for them again once in this many samples.
@@ -254,9 +256,9 @@ impl Sampler {
         }
         if self.wants.processes {
             open.processes = open.try_part(PROCESSES)?;
-            if is_mysql {
-                open.applied = open.try_part(APPLIED)?;
-            }
+        }
+        if self.wants.applied && is_mysql {
+            open.applied = open.try_part(APPLIED)?;
         }
         self.note_denied(&open);
         open.asker.take();

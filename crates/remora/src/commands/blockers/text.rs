@@ -96,6 +96,28 @@ impl Text<'_> {
     }
 }
 
+/// Who keeps purge from removing old versions of rows, as far as that can be known. `history`: how many
+/// transactions purge has not processed yet.
+pub(crate) fn purge(picture: &Picture, history: Option<f64>) -> Option<String> {
+    let id = picture.holds_purge()?;
+    let list = history.map_or_else(String::new, |length| format!("; history list: {length}"));
+    Some(format!("purge probably waits for the snapshot of {id}{list}"))
+}
+
+/// The heading of open transactions of which so many are shown.
+pub(crate) fn open(shown: usize, younger: usize) -> String {
+    match younger {
+        0 => format!("open {}, the oldest first, which may block others next", noun(shown)),
+        more => {
+            format!("the oldest {shown} of {} open transactions, which may block others next", shown + more)
+        }
+    }
+}
+
+fn noun(shown: usize) -> &'static str {
+    if shown == 1 { "transaction" } else { "transactions" }
+}
+
 /// What it runs, or ran last.
 fn statement(connection: &Connection) -> Option<String> {
     match (&connection.last_statement, connection.statement.as_str()) {

@@ -1,5 +1,7 @@
 //! `remora queue forward`
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use broker::{is_name, is_subject, kafka};
 use clap::Args;
@@ -117,7 +119,7 @@ fn send(arguments: &Arguments, password: Option<String>, report: &Report) -> Res
         };
         To::Queue(to, into)
     };
-    let route = Route { from, queue, to, rows, stop: stop_flag(report)? };
+    let route = Route { from, queue, to, rows, stop: stop_flag(report)?, moved: Arc::default() };
     forwarded::tell("forwarded", route.run(report)?, report)
 }
 

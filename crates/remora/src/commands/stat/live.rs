@@ -23,6 +23,7 @@ use monitor::incident::Incident;
 use monitor::recording::{self, Recorder};
 use ratatui::DefaultTerminal;
 use server::Target;
+use status::counter::record::Recorded;
 
 use self::screen::{Page, Screen, Step};
 use self::watched::FRAMES_MAX;
@@ -71,7 +72,7 @@ fn follow(
         let mut has_changed = false;
         while let Some(event) = fleet.next(Instant::now(), stop) {
             if let (Some(recorder), Ok(sample)) = (&mut recorder, &event.what) {
-                recorder.add(&fleet.names()[event.server], sample)?;
+                recorder.add(&fleet.names()[event.server], sample, &event.incident)?;
             }
             screen.take(event);
             has_changed = true;
@@ -112,8 +113,8 @@ pub(crate) fn replay(file: &Path, interval: Duration, stop: &AtomicBool) -> Resu
     let mut screen = Screen::new(names.clone(), interval);
     let mut last: Vec<Option<Duration>> = vec![None; names.len()];
     let mut own: Vec<Option<status::counter::sample::Sample>> = vec![None; names.len()];
-    recording::replay(file, None, &mut |name, mut sample| {
-        let server = names.iter().position(|known| known == name).unwrap_or_default();
+    recording::replay(file, None, &mut |Recorded { server, mut sample, beside }| {
+        let server = names.iter().position(|known| *known == server).unwrap_or_default();
         if sample.begin.is_none()
             && let Some(skipped) = own[server].take()
         {
@@ -125,8 +126,8 @@ pub(crate) fn replay(file: &Path, interval: Duration, stop: &AtomicBool) -> Resu
             own[server] = Some(sample);
         } else {
             last[server] = Some(sample.at);
-            let notes = Vec::new();
-            screen.take(Event { server, what: Ok(sample), notes, incident: Incident::default() });
+            let (notes, incident) = (Vec::new(), Incident::recorded(&beside));
+            screen.take(Event { server, what: Ok(sample), notes, incident });
         }
         Ok(!stop.load(Ordering::Relaxed))
     })?;

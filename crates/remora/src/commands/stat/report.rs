@@ -11,6 +11,7 @@ use monitor::recording;
 use progress::Progress;
 use status::counter::change::Interval;
 use status::counter::page::{GENERATOR, Times, page};
+use status::counter::record::Recorded;
 use status::counter::sample::Sample;
 use status::counter::series::Series;
 
@@ -63,8 +64,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     anyhow::ensure!(!names.is_empty(), "{}: no sample in it", file.display());
     let mut follow = Follow::new(names.clone());
     let mut collect = Collect { names: &names, all: names.iter().map(|_| Series::default()).collect() };
-    recording::replay(file, Some(report), &mut |server, sample| {
-        let server = names.iter().position(|name| name == server).unwrap_or_default();
+    recording::replay(file, Some(report), &mut |Recorded { server, sample, .. }| {
+        let server = names.iter().position(|name| *name == server).unwrap_or_default();
         follow.merge(
             (server, sample),
             Wanted { least: span / POINTS, left: u64::MAX },

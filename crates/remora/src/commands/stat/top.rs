@@ -1,10 +1,9 @@
 //! `remora top`: the screen of `remora stat --live`, by the name that people look for.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::Args;
 
+use super::options::{HostArgs, RecordingArgs};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
@@ -30,21 +29,16 @@ pub(crate) struct Arguments {
     words: Vec<String>,
 
     #[command(flatten)]
-    host: super::HostArgs,
+    host: HostArgs,
 
-    /// Also keep every sample in this file; an existing recording is continued
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-
-    /// Show a recording
-    #[arg(long, value_name = "FILE", conflicts_with = "record")]
-    replay: Option<PathBuf>,
+    #[command(flatten)]
+    recording: RecordingArgs,
 
     #[command(flatten)]
     server: ServerArgs,
 }
 
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let Arguments { words, host, record, replay, server } = arguments;
-    super::run(&super::Arguments::live(words, record, replay, host, server), password, report)
+    let Arguments { words, host, recording, server } = arguments;
+    super::run(&super::Arguments::live(words, recording, host, server), password, report)
 }

@@ -1,8 +1,5 @@
 //! What may be done from a page: asked first, with everything that it means, and written down.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use locks::Picture;
@@ -11,21 +8,21 @@ use web::{Html, Request};
 
 use super::super::kill::loss;
 use super::audit::{Audit, Entry};
-use super::layout::{anchor, command};
+use super::form::{Back, Form, Pending, answer};
+use super::layout::command;
 use super::server_list::with_url;
 use super::watch::Watched;
-use crate::report::error_text;
 
 /// The path of the form.
 pub(super) const KILL_QUERY: &str = "/kill-query";
-/// The most questions that wait for an answer; older ones are forgotten.
-const PENDING_MAX: usize = 100;
 
 /// An action that can be allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Allowed {
     /// End a statement that runs
     KillQuery,
+    /// Move dead letters back to their queue
+    QueueRetry,
 }
 
 impl Allowed {
@@ -33,90 +30,37 @@ impl Allowed {
     pub(super) fn name(self) -> &'static str {
         match self {
             Allowed::KillQuery => "kill-query",
+            Allowed::QueueRetry => "queue-retry",
         }
     }
 }
 
-/// Actions that were shown and wait for a yes. What is done is what was shown.
-#[derive(Default)]
-pub(super) struct Pending(Mutex<Questions>);
-
-/// The questions by their numbers, each with its server.
-#[derive(Default)]
-struct Questions {
-    last: u64,
-    open: BTreeMap<u64, (String, Target)>,
-}
-
-impl Pending {
-    /// Keeps a target until the answer. Returns its number.
-    fn add(&self, server: &str, target: Target) -> u64 {
-        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.last += 1;
-        let number = questions.last;
-        questions.open.insert(number, (server.to_owned(), target));
-        if questions.open.len() > PENDING_MAX {
-            questions.open.pop_first();
-        }
-        number
-    }
-
-    /// The target of a number on a server, once.
-    fn take(&self, server: &str, number: u64) -> Option<Target> {
-        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, target) = questions.open.remove(&number).filter(|(asked, _)| asked == server)?;
-        Some(target)
-    }
-}
-
-/// What an action needs.
+/// What the end of a statement needs.
 pub(super) struct ActionContext<'a> {
     pub(super) watched: &'a Watched,
     pub(super) form_token: &'a str,
-    pub(super) pending: &'a Pending,
+    pub(super) pending: &'a Pending<Target>,
     pub(super) audit: &'a Audit,
 }
 
-/// The beginning of a form about a server.
-fn form(html: &mut Html, (watched, form_token): (&Watched, &str), fields: &[(&'static str, String)]) {
-    html.raw("<form method=\"post\"").attribute("action", KILL_QUERY).raw(">");
-    let own = [("token", form_token.to_owned()), ("at", watched.name.clone())];
-    for (name, value) in own.iter().chain(fields) {
-        html.raw("<input type=\"hidden\"").attribute("name", name).attribute("value", value).raw(">");
-    }
-}
-
 /// The button that asks for the end of a statement.
-pub(super) fn ask_button(html: &mut Html, about: (&Watched, &str), id: u64) {
-    form(html, about, &[("id", id.to_string())]);
-    html.raw("<button>").text(&format!("End {id}...")).raw("</button></form>");
+pub(super) fn ask_button(html: &mut Html, (watched, token): (&Watched, &str), id: u64) {
+    let form = Form { path: KILL_QUERY, watched, token };
+    let label = format!("End {id}: the statement that it runs");
+    form.button(html, &[("id", &id.to_string())], (&format!("End {id}..."), &label));
 }
 
 /// Asks, or does what was asked before.
 pub(super) fn kill_query(context: &ActionContext<'_>, request: &Request) -> Html {
-    let done = match request.field("yes").map(str::parse::<u64>) {
-        Some(Ok(number)) => end(context, number),
-        Some(Err(_)) => bad_number(),
-        None => ask(context, request.field("id").unwrap_or_default()),
-    };
-    let mut body = done.unwrap_or_else(|error| {
-        let mut html = Html::new();
-        html.raw("<p>Nothing was done: ").text(&error_text(&error)).raw("</p>\n");
-        html
-    });
-    body.raw("<p>");
-    anchor(&mut body, ("/server", &[("at", &context.watched.name)]), "Back to the server");
-    body.raw("</p>\n");
-    body
-}
-
-fn bad_number() -> Result<Html> {
-    bail!("the form has no such number")
+    let query = [("at", context.watched.name.as_str())];
+    let back = Back { path: "/server", query: &query, text: "Back to the server" };
+    let ask = || ask(context, request.field("id").unwrap_or_default());
+    answer(request, &back, ask, |number| end(context, number))
 }
 
 /// Shows whose statement would end, and the form that does it.
 fn ask(context: &ActionContext<'_>, id: &str) -> Result<Html> {
-    let ActionContext { watched, form_token, pending, .. } = context;
+    let ActionContext { watched, form_token: token, pending, .. } = context;
     let id: u64 = id.parse().context("the form names no connection")?;
     let mut session = watched.target.connect()?;
     let limits = Limits { own: session.connection_id().into(), replication: false };
@@ -133,17 +77,16 @@ fn ask(context: &ActionContext<'_>, id: &str) -> Result<Html> {
     html.raw("</p>\n<p>").text(&loss(How::Query, &target)).raw(".</p>\n<p>");
     command(&mut html, &with_url(&format!("remora kill {id} --query --yes"), watched));
     html.raw("</p>\n");
-    let number = pending.add(&watched.name, target);
-    form(&mut html, (watched, form_token), &[("yes", number.to_string())]);
+    let number = pending.add(&watched.name, target).to_string();
+    Form { path: KILL_QUERY, watched, token }.begin(&mut html, &[("yes", &number)]);
     html.raw("<button>End the statement</button></form>\n");
     Ok(html)
 }
 
 /// Ends what was shown, if it is still the same.
-fn end(context: &ActionContext<'_>, number: u64) -> Result<Html> {
+fn end(context: &ActionContext<'_>, number: &str) -> Result<Html> {
     let ActionContext { watched, pending, audit, .. } = context;
-    let target = pending.take(&watched.name, number);
-    let target = target.context("this was answered already, or asked too long ago: look again")?;
+    let target = pending.take(&watched.name, number)?;
     let connection = &target.connection;
     let named = format!("connection {}, {}", connection.id, connection.account());
     let entry =
@@ -160,25 +103,4 @@ fn end(context: &ActionContext<'_>, number: u64) -> Result<Html> {
     let mut html = Html::new();
     html.raw("<p role=\"status\">").text(&format!("{named}: {outcome}.")).raw("</p>\n");
     Ok(html)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_question_is_answered_once_and_old_ones_are_forgotten() {
-        let target = |id| {
-            let connection = locks::Connection { id, ..locks::Connection::default() };
-            Target { connection, transaction: None, waiting: 0 }
-        };
-        let pending = Pending::default();
-        let numbers: Vec<u64> = (0..=PENDING_MAX as u64).map(|id| pending.add("db1", target(id))).collect();
-        let take = |server, at: usize| pending.take(server, numbers[at]).map(|target| target.connection.id);
-        assert_eq!(take("db1", 0), None);
-        assert_eq!(take("db1", 5), Some(5));
-        assert_eq!(take("db1", 5), None);
-        // The connection of this number on another server is somebody else.
-        assert_eq!(take("db2", 6), None);
-    }
 }

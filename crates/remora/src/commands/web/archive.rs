@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use block::Generation;
+use block::verify::NotedDamage;
 use humanize::date_time;
 use progress::pause;
 use repository::unlock;
@@ -54,6 +55,8 @@ pub(super) struct NameState {
     pub(super) generations: Vec<GenerationState>,
     /// Files that can't be used, and why.
     pub(super) damages: Vec<String>,
+    /// What the last `remora verify` noted.
+    pub(super) noted: NotedDamage,
     /// The archive of its binary log.
     pub(super) log: LogState,
 }
@@ -81,6 +84,8 @@ pub(super) struct GenerationState {
     pub(super) known: Known,
     /// Whether all that it needs is there.
     pub(super) is_whole: bool,
+    /// Whether it needs something that `remora verify` noted as damaged.
+    pub(super) is_damaged: bool,
     /// The machine that it is of.
     pub(super) host: String,
 }
@@ -124,37 +129,49 @@ fn read(root: &Path, key: Option<&Key>) -> Result<State> {
     let found = unlock::all(root, key)?;
     let mut names = Vec::new();
     for named in &found.backups {
-        let listing = named.repository.list()?;
-        let writes_log = listing.generations.last().and_then(repository::position).is_some();
-        let damages = listing.broken.iter().map(ToString::to_string).collect();
-        names.push(name_state(named, &listing.generations, damages, writes_log)?);
+        names.push(backups(named)?);
     }
     for named in &found.only_logs {
-        names.push(name_state(named, &[], Vec::new(), false)?);
+        let (log, damages) = log(named, false)?;
+        names.push(NameState {
+            name: named.name.clone(),
+            generations: Vec::new(),
+            damages,
+            noted: NotedDamage::default(),
+            log,
+        });
     }
     let locked = found.locked.iter().map(|locked| locked.name.clone()).collect();
     Ok(State { seen: Some(Instant::now()), trouble: None, names, locked })
 }
 
-fn name_state(
-    named: &Named,
-    generations: &[Generation],
-    mut damages: Vec<String>,
-    writes_log: bool,
-) -> Result<NameState> {
-    let log = match Log::find(named, false)? {
-        Some(log) => {
-            damages.extend(log.damages().iter().cloned());
-            LogState::Archived(log.caught_up())
-        }
-        None if writes_log => LogState::Missing,
-        None => LogState::Unneeded,
-    };
-    let generations = generations.iter().map(generation_state).collect();
-    Ok(NameState { name: named.name.clone(), generations, damages, log })
+/// A name with backups.
+fn backups(named: &Named) -> Result<NameState> {
+    let listing = named.repository.list()?;
+    let writes_log = listing.generations.last().and_then(repository::position).is_some();
+    let mut damages: Vec<String> = listing.broken.iter().map(ToString::to_string).collect();
+    let noted = block::verify::noted(&named.repository).unwrap_or_else(|error| {
+        damages.push(format!("what remora verify noted can't be read: {error}"));
+        NotedDamage::default()
+    });
+    let (log, of_log) = log(named, writes_log)?;
+    damages.extend(of_log);
+    let state = |one| generation_state(one, noted.generations.contains_key(&one.number));
+    let generations = listing.generations.iter().map(state).collect();
+    Ok(NameState { name: named.name.clone(), generations, damages, noted, log })
 }
 
-fn generation_state(generation: &Generation) -> GenerationState {
+/// How far the archived log of a name is, and what is damaged there. `is_needed`: whether its server writes
+/// one.
+fn log(named: &Named, is_needed: bool) -> Result<(LogState, Vec<String>)> {
+    Ok(match Log::find(named, false)? {
+        Some(log) => (LogState::Archived(log.caught_up()), log.damages().to_vec()),
+        None if is_needed => (LogState::Missing, Vec::new()),
+        None => (LogState::Unneeded, Vec::new()),
+    })
+}
+
+fn generation_state(generation: &Generation, is_damaged: bool) -> GenerationState {
     GenerationState {
         number: generation.number,
         parent: generation.parent,
@@ -163,6 +180,7 @@ fn generation_state(generation: &Generation) -> GenerationState {
         bytes_stored: generation.file_bytes,
         known: Known::of(generation),
         is_whole: generation.is_whole,
+        is_damaged,
         host: Identity::of(generation).host,
     }
 }

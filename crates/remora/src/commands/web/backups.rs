@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use block::verify::NotedDamage;
 use humanize::date_time;
 use web::Html;
 
@@ -72,6 +73,9 @@ fn one_name(html: &mut Html, address: &str, name: &NameState, is_current: bool) 
     for damage in &name.damages {
         fact(html, &(Tone::Bad, damage.clone()));
     }
+    if let Some(noted) = noted(&name.noted) {
+        fact(html, &noted);
+    }
     html.raw("</ul>\n");
     if name.generations.is_empty() {
         return;
@@ -137,6 +141,7 @@ fn kind(one: &GenerationState) -> String {
 fn judged(one: &GenerationState, good: Tone) -> (Tone, &'static str) {
     match one.known {
         _ if !one.is_whole => (Tone::Bad, "damaged: what it builds on is missing"),
+        _ if one.is_damaged => (Tone::Bad, "damaged: remora verify noted it"),
         Known::Unsound => (Tone::Bad, "NOT SOUND"),
         Known::Proven => (good, "proven"),
         Known::Booted => (good, "booted"),
@@ -160,7 +165,7 @@ fn newest(name: &NameState) -> (Tone, String) {
 }
 
 fn proven(name: &NameState, good: Tone) -> (Tone, String) {
-    let is_proven = |one: &&GenerationState| one.known == Known::Proven && one.is_whole;
+    let is_proven = |one: &&GenerationState| one.known == Known::Proven && one.is_whole && !one.is_damaged;
     match name.generations.iter().rev().find(is_proven) {
         Some(one) => {
             (good, format!("newest one on which a server was sound: {}, {}", one.number, when(one.taken_s)))
@@ -172,6 +177,22 @@ fn proven(name: &NameState, good: Tone) -> (Tone, String) {
             (tone, "on none of them a server was started and found sound".to_owned())
         }
     }
+}
+
+/// What the last verification noted: what it costs, or that it costs nothing.
+fn noted(noted: &NotedDamage) -> Option<(Tone, String)> {
+    if noted.files.is_empty() {
+        return None;
+    }
+    let since = noted.since_s.map_or_else(String::new, |since_s| format!(" {},", when(since_s)));
+    let files = noted.files.iter().cloned().collect::<Vec<_>>().join(", ");
+    let found = format!("remora verify noted damage{since} in {files}");
+    let numbers: Vec<String> = noted.generations.keys().map(ToString::to_string).collect();
+    Some(match numbers.as_slice() {
+        [] => (Tone::Warning, format!("{found}; every generation can still be restored whole")),
+        [one] => (Tone::Bad, format!("{found}; generation {one} can't be restored whole")),
+        some => (Tone::Bad, format!("{found}; generations {} can't be restored whole", some.join(", "))),
+    })
 }
 
 fn archived(log: LogState) -> (Tone, String) {
@@ -187,6 +208,8 @@ fn archived(log: LogState) -> (Tone, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     fn generation(number: u64, parent: u64, known: Known) -> GenerationState {
@@ -198,6 +221,7 @@ mod tests {
             bytes_stored: 10,
             known,
             is_whole: true,
+            is_damaged: false,
             host: "<h>".into(),
         }
     }
@@ -212,6 +236,7 @@ mod tests {
             name: "<db1>".into(),
             generations,
             damages: vec!["3.blk is <gone>".into()],
+            noted: NotedDamage::default(),
             log: LogState::Archived(None),
         };
         let mut html = Html::new();
@@ -250,6 +275,35 @@ mod tests {
             html.contains("can&#39;t be read: gone") && html.contains("What follows is 5 min old"),
             "{html}"
         );
+    }
+
+    #[test]
+    fn noted_damage_is_never_good() {
+        let one = GenerationState { is_damaged: true, ..generation(1, 0, Known::Proven) };
+        assert_eq!(judged(&one, Tone::Good), (Tone::Bad, "damaged: remora verify noted it"));
+        let files: BTreeSet<String> = ["1.blk".to_owned()].into();
+        let mut damage = NotedDamage { since_s: Some(0), files: files.clone(), generations: BTreeMap::new() };
+        let (tone, text) = noted(&damage).unwrap();
+        assert!(
+            text.contains(" ago, 1970-01-01 ") && text.contains(" in 1.blk; every generation can still"),
+            "{text}"
+        );
+        assert_eq!(tone, Tone::Warning);
+        damage.generations = [(1, files.clone()), (3, files)].into();
+        let (tone, text) = noted(&damage).unwrap();
+        assert!(text.ends_with("in 1.blk; generations 1, 3 can't be restored whole"), "{text}");
+        assert_eq!((tone, noted(&NotedDamage::default())), (Tone::Bad, None));
+        let name = NameState {
+            name: "a".into(),
+            generations: vec![one],
+            damages: Vec::new(),
+            noted: damage,
+            log: LogState::Unneeded,
+        };
+        let mut html = Html::new();
+        one_name(&mut html, "/r", &name, true);
+        let html = html.into_string();
+        assert!(!html.contains("state good") && html.contains("on none of them a server"), "{html}");
     }
 
     #[test]

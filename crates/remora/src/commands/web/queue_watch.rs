@@ -9,10 +9,11 @@ use server::catalogue::filled_column;
 use server::{Error, Session, TableName, quote_name};
 
 use super::super::queue::overview::open;
+use super::super::queue::sources::sources;
 use super::super::queue::status::{Sample, Watch};
 use crate::report::{Report, error_text};
 
-/// How often it is looked why rows have failed.
+/// How often it is looked why rows have failed, and which queues have dead letters.
 const REASONS: Duration = Duration::from_secs(60);
 /// Rows of a queue whose reasons are counted, and reasons that are shown.
 const ROWS_MAX: usize = 1000;
@@ -31,7 +32,16 @@ pub(super) enum Queues {
     /// They can't be seen, and why.
     Unseen(String),
     /// They are these.
-    Here(Vec<Sample>, Vec<Failures>),
+    Here(Known),
+}
+
+/// The queues of a server.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) samples: Vec<Sample>,
+    pub(super) failures: Vec<Failures>,
+    /// Those that get the dead letters of others, by the names that the samples have.
+    pub(super) dead_letters: BTreeMap<String, TableName>,
 }
 
 /// Reasons, and how many of the first rows have each; or why they can't be read.
@@ -52,8 +62,15 @@ pub(super) struct QueueWatch {
     /// Whether queues were opened that nobody has used since the server's start.
     is_open: bool,
     has_no_engine: bool,
-    /// When the reasons were read, and those of each queue that knows them.
-    reasons: Option<(Instant, BTreeMap<String, Reasons>)>,
+    failed: Option<Failed>,
+}
+
+/// What is read seldom.
+struct Failed {
+    then: Instant,
+    /// The reasons of each queue that knows them.
+    reasons: BTreeMap<String, Reasons>,
+    dead_letters: BTreeMap<String, TableName>,
 }
 
 impl QueueWatch {
@@ -65,11 +82,8 @@ impl QueueWatch {
         if self.has_no_engine {
             return Queues::NoEngine;
         }
-        match self.samples(session) {
-            Ok(samples) => {
-                let failures = self.failures(session, &samples);
-                Queues::Here(samples, failures)
-            }
+        match self.known(session) {
+            Ok(known) => Queues::Here(known),
             Err(error) if is_missing(&error) => {
                 self.has_no_engine = true;
                 Queues::NoEngine
@@ -88,21 +102,30 @@ impl QueueWatch {
         self.watch.look(session)
     }
 
-    /// Why rows have failed, in the queues that know it.
-    fn failures(&mut self, session: &mut Session, samples: &[Sample]) -> Vec<Failures> {
-        let all = match self.reasons.take() {
-            Some((then, all)) if then.elapsed() < REASONS => (then, all),
-            _ => {
-                let names = samples.iter().map(|sample| sample.line.name.clone());
-                let read =
-                    names.filter_map(|name| Some((name.clone(), reasons(session, &name).transpose()?)));
-                (Instant::now(), read.collect())
-            }
+    fn known(&mut self, session: &mut Session) -> Result<Known> {
+        let samples = self.samples(session)?;
+        let failed = match self.failed.take() {
+            Some(failed) if failed.then.elapsed() < REASONS => failed,
+            _ => failed(session, &samples)?,
         };
-        let (_, known) = self.reasons.insert(all);
-        let failures = known.iter();
-        failures.map(|(queue, reasons)| Failures { queue: queue.clone(), reasons: reasons.clone() }).collect()
+        let Failed { reasons, dead_letters, .. } = self.failed.insert(failed);
+        let failure = |(queue, reasons): (&String, &Reasons)| Failures {
+            queue: queue.clone(),
+            reasons: reasons.clone(),
+        };
+        let failures = reasons.iter().map(failure).collect();
+        Ok(Known { samples, failures, dead_letters: dead_letters.clone() })
     }
+}
+
+/// Which queues have dead letters, and why rows have failed in those that know it.
+fn failed(session: &mut Session, samples: &[Sample]) -> Result<Failed> {
+    let names = samples.iter().map(|sample| sample.line.name.clone());
+    let reasons =
+        names.filter_map(|name| Some((name.clone(), reasons(session, &name).transpose()?))).collect();
+    let named = |name: TableName| (format!("{}.{}", name.schema, name.table), name);
+    let dead_letters = sources(session)?.into_keys().map(named).collect();
+    Ok(Failed { then: Instant::now(), reasons, dead_letters })
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {

@@ -3,61 +3,91 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use server::TableName;
 use web::Html;
 
 use super::super::queue::status::Sample;
 use super::layout::{
     Tone, age, cell, command, old_note, part, quoted, state, table_end, table_head, text_cell,
 };
-use super::queue_watch::{Failures, Queues};
+use super::queue_watch::{Failures, Known, Queues};
+use super::retry::{Retries, RetryContext};
 use super::server_list::{with_address, with_url};
 use super::watch::{Freshness, Watched, freshness};
 use crate::report::short;
 
-/// The page's contents.
-pub(super) fn body(servers: &[Arc<Watched>], interval: Duration) -> Html {
-    let (mut all, mut body) = (Html::new(), Html::new());
-    for watched in servers {
-        let known = watched.known();
-        let fresh = freshness(known.seen, Instant::now(), interval);
-        if fresh != Freshness::Never {
-            one_server(&mut all, watched, &known.queues, fresh);
+/// What the page of queues needs.
+pub(super) struct View<'v> {
+    pub(super) servers: &'v [Arc<Watched>],
+    pub(super) interval: Duration,
+    pub(super) form_token: &'v str,
+    /// The retries, if they are allowed.
+    pub(super) retries: Option<&'v Arc<Retries>>,
+}
+
+impl View<'_> {
+    /// The page's contents.
+    pub(super) fn body(&self) -> Html {
+        let (mut all, mut body) = (Html::new(), Html::new());
+        for watched in self.servers {
+            let known = watched.known();
+            let fresh = freshness(known.seen, Instant::now(), self.interval);
+            if fresh != Freshness::Never {
+                self.server(&mut all, (watched, &known.queues), fresh);
+            }
+        }
+        if all.is_empty() {
+            all.raw("<p>No server here is known to have queues (ENGINE=QUEUE).</p>\n");
+        }
+        part(&mut body, "queues", &all);
+        body
+    }
+
+    fn server(&self, html: &mut Html, (watched, queues): (&Watched, &Queues), fresh: Freshness) {
+        let known = match queues {
+            Queues::Unasked | Queues::NoEngine => return,
+            Queues::Unseen(why) => Err(why),
+            Queues::Here(known) => Ok(known),
+        };
+        html.raw("<h2>").text(&watched.name).raw("</h2>\n");
+        if let Some((tone, text)) = self.retries.and_then(|retries| retries.told(&watched.name)) {
+            html.raw("<p>");
+            state(html, tone, &text);
+            html.raw("</p>\n");
+        }
+        match known {
+            Err(why) => {
+                html.raw("<p>");
+                state(html, Tone::Unknown, &format!("its queues can't be seen: {why}"));
+                html.raw("</p>\n");
+            }
+            Ok(known) => {
+                old_note(html, fresh);
+                html.raw("<p class=\"about\">");
+                command(html, &with_address("remora queue status --every 1", watched));
+                html.raw("</p>\n");
+                here(html, (watched, known), self.retry(watched, fresh));
+            }
         }
     }
-    if all.is_empty() {
-        all.raw("<p>No server here is known to have queues (ENGINE=QUEUE).</p>\n");
-    }
-    part(&mut body, "queues", &all);
-    body
-}
 
-fn one_server(html: &mut Html, watched: &Watched, queues: &Queues, fresh: Freshness) {
-    let why = match queues {
-        Queues::Unasked | Queues::NoEngine => return,
-        Queues::Unseen(why) => Some(why),
-        Queues::Here(..) => None,
-    };
-    html.raw("<h2>").text(&watched.name).raw("</h2>\n");
-    if let Some(why) = why {
-        html.raw("<p>");
-        state(html, Tone::Unknown, &format!("its queues can't be seen: {why}"));
-        html.raw("</p>\n");
-    }
-    if let Queues::Here(samples, failures) = queues {
-        old_note(html, fresh);
-        html.raw("<p class=\"about\">");
-        command(html, &with_address("remora queue status --every 1", watched));
-        html.raw("</p>\n");
-        here(html, watched, samples, failures);
+    /// What buttons need, if rows may be moved now. An old list must not be acted on.
+    fn retry<'v>(&'v self, watched: &'v Watched, fresh: Freshness) -> Option<RetryContext<'v>> {
+        let retries = self.retries.filter(|retries| !retries.is_running(&watched.name))?;
+        let context = RetryContext { watched, form_token: self.form_token, retries };
+        (fresh == Freshness::Fresh).then_some(context)
     }
 }
 
-fn here(html: &mut Html, watched: &Watched, samples: &[Sample], failures: &[Failures]) {
+fn here(html: &mut Html, (watched, known): (&Watched, &Known), retry: Option<RetryContext<'_>>) {
+    let Known { samples, failures, dead_letters } = known;
+    let retry_of = |queue: &String| Some((retry?, dead_letters.get(queue)?));
+    let has_buttons = retry.is_some() && !dead_letters.is_empty();
     if samples.is_empty() {
         html.raw("<p>It has no queue.</p>\n");
         return;
     }
-    let heads = [
+    let mut heads = vec![
         ("Queue", true),
         ("State", true),
         ("Waiting", false),
@@ -71,6 +101,7 @@ fn here(html: &mut Html, watched: &Watched, samples: &[Sample], failures: &[Fail
         ("Out/s", false),
         ("Its rows", true),
     ];
+    heads.extend(has_buttons.then_some(("Action", true)));
     table_head(html, "Queues", &heads);
     for Sample { line, rates, .. } in samples {
         html.raw("<tr><th scope=\"row\" class=\"text\">").text(&line.name).raw("</th><td class=\"text\">");
@@ -86,29 +117,50 @@ fn here(html: &mut Html, watched: &Watched, samples: &[Sample], failures: &[Fail
         }
         html.raw("<td class=\"text\">");
         command(html, &with_url(&format!("remora queue peek {}", quoted(&line.name)), watched));
-        html.raw("</td></tr>\n");
+        html.raw("</td>");
+        if has_buttons {
+            html.raw("<td class=\"text\">");
+            if let Some((retry, queue)) = retry_of(&line.name).filter(|_| line.waiting > 0) {
+                retry.button(html, queue, None);
+            }
+            html.raw("</td>");
+        }
+        html.raw("</tr>\n");
     }
     table_end(html);
-    for Failures { queue, reasons } in failures {
-        html.raw("<h3>Why rows of ").text(queue).raw(" failed</h3>\n");
-        match reasons {
-            Err(why) => {
-                html.raw("<p>This can't be read: ").text(why).raw("</p>\n");
-            }
-            Ok(reasons) if reasons.is_empty() => {
-                html.raw("<p>None of its first rows has failed.</p>\n");
-            }
-            Ok(reasons) => {
-                let caption = format!("Why rows of {queue} failed");
-                table_head(html, &caption, &[("Of its first 1000 rows", false), ("Reason", true)]);
-                for (why, count) in reasons {
-                    html.raw("<tr>");
-                    cell(html, &count.to_string());
-                    text_cell(html, why);
-                    html.raw("</tr>\n");
+    for failures in failures {
+        why_failed(html, failures, retry_of(&failures.queue));
+    }
+}
+
+/// Why rows of a queue failed. `retry`: what the buttons need of a dead-letter queue.
+fn why_failed(html: &mut Html, failures: &Failures, retry: Option<(RetryContext<'_>, &TableName)>) {
+    let Failures { queue, reasons } = failures;
+    html.raw("<h3>Why rows of ").text(queue).raw(" failed</h3>\n");
+    match reasons {
+        Err(why) => {
+            html.raw("<p>This can't be read: ").text(why).raw("</p>\n");
+        }
+        Ok(reasons) if reasons.is_empty() => {
+            html.raw("<p>None of its first rows has failed.</p>\n");
+        }
+        Ok(reasons) => {
+            let caption = format!("Why rows of {queue} failed");
+            let mut heads = vec![("Of its first 1000 rows", false), ("Reason", true)];
+            heads.extend(retry.map(|_| ("Action", true)));
+            table_head(html, &caption, &heads);
+            for (why, count) in reasons {
+                html.raw("<tr>");
+                cell(html, &count.to_string());
+                text_cell(html, why);
+                if let Some((retry, queue)) = retry {
+                    html.raw("<td class=\"text\">");
+                    retry.button(html, queue, Some(why));
+                    html.raw("</td>");
                 }
-                table_end(html);
+                html.raw("</tr>\n");
             }
+            table_end(html);
         }
     }
 }
@@ -131,7 +183,7 @@ mod tests {
 
     #[test]
     fn names_and_reasons_stay_text() {
-        let failures = [
+        let failures = vec![
             Failures { queue: "d.<b>".into(), reasons: Ok(vec![("<script>".into(), 7)]) },
             Failures { queue: "d.q".into(), reasons: Err("<denied>".into()) },
         ];
@@ -140,12 +192,9 @@ mod tests {
             Target::resolve(&Overrides { no_defaults: true, ..Default::default() }, &Environment::default());
         let watched = Watched::new("db1".into(), "sandbox:a".into(), target.unwrap(), false);
         let mut html = Html::new();
-        here(
-            &mut html,
-            &watched,
-            &[Sample { line, rates: Some((2500.0, 0.0)), spans: Default::default() }],
-            &failures,
-        );
+        let samples = vec![Sample { line, rates: Some((2500.0, 0.0)), spans: Default::default() }];
+        let known = Known { samples, failures, ..Known::default() };
+        here(&mut html, (&watched, &known), None);
         let html = html.into_string();
         for text in [
             "d.&lt;i&gt;",

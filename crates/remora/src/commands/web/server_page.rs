@@ -13,9 +13,12 @@ use super::action::{self, Allowed};
 use super::layout::{
     TIMES, cell, command, old_note, part, slow_part, state, table_end, table_head, text_cell,
 };
+use super::replication;
 use super::server_list::{judged, with_address};
 use super::watch::{Freshness, Known, Watched, freshness};
 
+/// The most open transactions that are listed.
+const OPEN_MAX: usize = 20;
 /// The most connections that are listed.
 const CONNECTIONS_MAX: usize = 100;
 
@@ -43,6 +46,11 @@ impl View<'_> {
         old_note(&mut waits, fresh);
         self.waits(&mut waits, &known);
         part(&mut body, "waits", &waits);
+        body.raw("<h2>Replication</h2>\n");
+        let mut sources = Html::new();
+        old_note(&mut sources, fresh);
+        sources.part(&replication::sources(known.last.as_ref(), fresh));
+        part(&mut body, "replication", &sources);
         body.raw("<h2>What runs</h2>\n");
         let mut runs = Html::new();
         old_note(&mut runs, fresh);
@@ -87,6 +95,11 @@ impl View<'_> {
             }
             Some(Ok(picture)) => {
                 tree(html, picture);
+                if picture.waiting().is_empty() {
+                    let history =
+                        known.last.as_ref().and_then(|last| last.number("Innodb_history_list_length"));
+                    open(html, picture, history.map(|length| length.as_f64()));
+                }
                 html.raw("<p>").text(&blockers::sum(picture)).raw("</p>\n<p class=\"about\">");
                 command(html, &with_address("remora blockers", self.watched));
                 html.raw("</p>\n");
@@ -200,6 +213,27 @@ fn tree(html: &mut Html, picture: &Picture) {
         }
         html.raw("</ul>\n");
     }
+}
+
+/// The oldest open transactions, which may block next.
+fn open(html: &mut Html, picture: &Picture, history: Option<f64>) {
+    let oldest = picture.oldest();
+    let shown = &oldest[..oldest.len().min(OPEN_MAX)];
+    if shown.is_empty() {
+        return;
+    }
+    let text = Text { picture, width: None };
+    let heading = blockers::text::open(shown.len(), oldest.len() - shown.len());
+    html.raw("<p>").text(&heading).raw("</p>");
+    if let Some(purge) = blockers::text::purge(picture, history) {
+        html.raw("<p>").text(&purge).raw("</p>");
+    }
+    html.raw("<ul class=\"tree\">");
+    for party in shown {
+        item(html, &text.node(&Node::alone((*party).clone(), 0)));
+        html.raw("</li>");
+    }
+    html.raw("</ul>\n");
 }
 
 /// The lines of one place of the tree, without the end of the item.

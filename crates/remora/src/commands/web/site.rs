@@ -6,10 +6,12 @@ use std::time::Duration;
 use status::counter::page::{SCRIPT, STYLE};
 use web::{Answer, Html, Request, Site};
 
-use super::action::{self, ActionContext, Allowed, Pending};
+use super::action::{self, ActionContext, Allowed};
 use super::archive::Archive;
 use super::audit::Audit;
+use super::form::Pending;
 use super::layout::Page;
+use super::retry::{self, Retries, RetryContext};
 use super::server_page::View;
 use super::watch::Watched;
 use super::{backups, queues, server_list};
@@ -21,9 +23,10 @@ pub(super) struct Pages {
     pub(super) interval: Duration,
     pub(super) allowed: Vec<Allowed>,
     pub(super) form_token: String,
-    /// Actions that were shown and wait for a yes.
-    pub(super) actions: Pending,
-    pub(super) audit: Audit,
+    /// Statements that were shown and wait for a yes to their end.
+    pub(super) kills: Pending<locks::kill::Target>,
+    pub(super) retries: Arc<Retries>,
+    pub(super) audit: Arc<Audit>,
 }
 
 impl Pages {
@@ -61,7 +64,12 @@ impl Site for Pages {
                 Some(self.page(&watched.name, "/", view.body()))
             }
             "/backups" => Some(self.page("Backups", "/backups", backups::body(&self.archives))),
-            "/queues" => Some(self.page("Queues", "/queues", queues::body(&self.servers, self.interval))),
+            "/queues" => {
+                let Pages { servers, interval, form_token, retries, .. } = self;
+                let retries = self.allowed.contains(&Allowed::QueueRetry).then_some(retries);
+                let view = queues::View { servers, interval: *interval, form_token, retries };
+                Some(self.page("Queues", "/queues", view.body()))
+            }
             "/style.css" => {
                 let style = format!("{STYLE}{}", include_str!("style.css"));
                 Some(Answer::text(200, "text/css; charset=utf-8", &style))
@@ -78,9 +86,15 @@ impl Site for Pages {
         match request.path.as_str() {
             action::KILL_QUERY if self.allowed.contains(&Allowed::KillQuery) => {
                 let watched = self.server(request.field("at"))?;
-                let Pages { form_token, actions: pending, audit, .. } = self;
+                let Pages { form_token, kills: pending, audit, .. } = self;
                 let context = ActionContext { watched, form_token, pending, audit };
                 Some(self.page("End a statement", "/", action::kill_query(&context, request)))
+            }
+            retry::QUEUE_RETRY if self.allowed.contains(&Allowed::QueueRetry) => {
+                let watched = self.server(request.field("at"))?;
+                let Pages { form_token, retries, .. } = self;
+                let context = RetryContext { watched, form_token, retries };
+                Some(self.page("Retry dead letters", "/queues", context.answer(request)))
             }
             _ => None,
         }

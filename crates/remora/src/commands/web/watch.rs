@@ -173,7 +173,7 @@ impl Watched {
                 let mut picture = picture;
                 if !self.shows_statements {
                     hide_texts(&mut sample);
-                    picture.iter_mut().flatten().for_each(hide_statements);
+                    picture.iter_mut().flatten().for_each(Picture::hide_statements);
                 }
                 known.take(sample);
                 known.picture = picture;
@@ -268,44 +268,9 @@ fn hide_texts(sample: &mut Sample) {
     }
 }
 
-/// Leaves of each statement only what kind of statement it is.
-fn hide_statements(picture: &mut Picture) {
-    for connection in picture.connections.values_mut() {
-        connection.statement = kind_of(&connection.statement);
-        connection.last_statement = connection.last_statement.as_deref().map(kind_of);
-    }
-}
-
-/// `UPDATE ...`
-fn kind_of(statement: &str) -> String {
-    let word: String = statement.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
-    match statement.trim() {
-        "" => String::new(),
-        _ => format!("{} ...", word.to_uppercase()).trim_start().to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use locks::Connection;
-
     use super::*;
-
-    #[test]
-    fn of_a_statement_only_its_kind_is_left() {
-        let all =
-            ["update t set a='secret'", "/* secret */ SELECT 1", "(SELECT 'secret')", "", "COMMIT", " \n"];
-        let expected = ["UPDATE ...", "...", "...", "", "COMMIT ...", ""];
-        assert_eq!(all.map(kind_of), expected);
-        let connection = Connection {
-            statement: "INSERT 'secret'".into(),
-            last_statement: Some("DELETE 'secret'".into()),
-            ..Connection::default()
-        };
-        let mut picture = Picture { connections: [(5, connection)].into(), ..Picture::default() };
-        hide_statements(&mut picture);
-        assert!(!format!("{picture:?}").contains("secret"), "{picture:?}");
-    }
 
     #[test]
     fn data_ages() {

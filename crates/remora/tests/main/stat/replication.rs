@@ -8,6 +8,7 @@ use server::{Flavour, Session};
 
 use super::{lines, run};
 use crate::support::{Ended, connect, of_today, on_products, places, products, remora, start, tell, until};
+use crate::web::{Window, server_page};
 
 /// A statement about replication in the words that this server knows.
 fn in_words_of(session: &Session, sql: &str) -> String {
@@ -105,6 +106,14 @@ fn a_replica_shows_how_far_it_is_behind_and_its_source_how_many_read_from_it() {
         screen.shows(&["replication from 127.0.0.1", "is stopped: the thread that applies does not", "1062"]);
         screen.press("3");
         screen.shows(&["STOPPED", "delay      unknown", "Duplicate entry '1'"]);
+        let in_browser = |options: &[&str], words: &[&str]| {
+            Window::of(&replica, options).until(&server_page(&replica), words)
+        };
+        let stopped = "state bad\">STOPPED";
+        in_browser(&["--show-statements"], &[stopped, "<div>delay: unknown", "Duplicate entry &#39;1&#39;"]);
+        // The error quotes a value of the application.
+        let hidden = in_browser(&[], &[stopped, "error 1062: its text is not shown"]);
+        assert!(!hidden.contains("Duplicate entry"), "{hidden}");
     });
 }
 

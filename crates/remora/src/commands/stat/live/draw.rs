@@ -131,7 +131,8 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
 }
 
 fn draw_tabs(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
-    let is_blocked = screen.frame().is_some_and(|frame| frame.incident.picture.is_some());
+    let picture = screen.frame().and_then(|frame| frame.incident.picture.as_ref());
+    let is_blocked = picture.is_some_and(|picture| !picture.waiting().is_empty());
     let is_stopped = !screen.server().trouble.is_empty();
     let space = if area.width < TABS_WIDTH { "" } else { " " };
     let tab = |(at, page): (usize, &Page)| {

@@ -21,7 +21,7 @@ const PRESSURE_PERCENT: f64 = 10.0;
 pub(super) fn list(screen: &Screen) -> List {
     let found = screen.frame().and_then(|frame| frame.incident.machine.as_ref());
     let title = match found {
-        _ if screen.is_recorded => "the host is not in a recording".to_owned(),
+        None if screen.is_recorded => "the host is not in this recording".to_owned(),
         None => "the host: the server is on another machine; --server-at ssh://HOST shows it".to_owned(),
         Some(Err(why)) => format!("the host can't be read: {}", one_line(why, 300)),
         Some(Ok(_)) => "the host of the server".to_owned(),

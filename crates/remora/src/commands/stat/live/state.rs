@@ -10,6 +10,7 @@ use ratatui::text::Line;
 use status::counter::part::Replica;
 use status::counter::sample::Sample;
 
+use super::super::replication::{State, facts, title};
 use super::item::{DIM, Item, List, one_line, styled};
 use super::screen::Screen;
 use super::watched::Server;
@@ -33,45 +34,21 @@ pub(super) fn replication(screen: &Screen) -> List {
 
 /// The lines of one source.
 fn channel(replica: &Replica, now_ms: i64) -> Vec<Line<'static>> {
-    let name = if replica.channel.is_empty() { "" } else { "  channel " };
-    let head = one_line(&format!("from {}{name}{}", replica.source, replica.channel), 200);
-    let (state, style) = match replica.trouble() {
-        Some(_) => ("  STOPPED", RED),
-        None if replica.io != "Yes" => ("  connecting", Style::new().fg(Color::Yellow)),
-        None => ("  runs", Style::new()),
+    let state = State::of(replica);
+    let style = match state {
+        State::Stopped => RED,
+        State::Connecting => Style::new().fg(Color::Yellow),
+        State::Runs => Style::new(),
     };
-    let mut lines =
-        vec![styled(vec![(head, Style::new().add_modifier(Modifier::BOLD)), (state.to_owned(), style)])];
-    let mut add = |name: &str, text: String| {
-        lines.push(styled(vec![(format!("  {name:<10} "), DIM), (one_line(&text, 300), Style::new())]));
-    };
-    add("reads", format!("{}  {}", replica.io, replica.io_state));
-    add("applies", format!("{}  {}", replica.sql, replica.sql_state));
-    // No number is not zero.
-    let behind =
-        replica.delay_s.map_or("unknown".to_owned(), |s| format!("{} behind its source", clock(as_f64(s))));
-    add("delay", behind + &wanted(replica));
-    if let Some(unapplied) = replica.unapplied {
-        let what = progress::count(unapplied, "transaction");
-        add("not applied", format!("{what} received and not applied, by GTID"));
-    }
-    if let Some(applied) = replica.applied_ms {
-        let age = as_f64(u64::try_from(now_ms - applied).unwrap_or(0)) / 1000.0;
-        add("applied", format!("last a transaction that the source committed {} ago", clock(age)));
-    }
-    if !replica.read_to.is_empty() {
-        add("log", format!("read to {}, applied to {}", replica.read_to, replica.applied_to));
-    }
+    let head = (one_line(&title(replica), 200), Style::new().add_modifier(Modifier::BOLD));
+    let mut lines = vec![styled(vec![head, (format!("  {}", state.word()), style)])];
+    lines.extend(facts(replica, now_ms).into_iter().map(|(name, text)| {
+        styled(vec![(format!("  {name:<10} "), DIM), (one_line(&text, 300), Style::new())])
+    }));
     if let Some(trouble) = replica.trouble() {
         lines.push(Line::from(format!("  {}", one_line(&trouble, 1000))).style(RED));
     }
     lines
-}
-
-/// The delay on purpose, which is no fault.
-fn wanted(replica: &Replica) -> String {
-    let text = |seconds| format!("; {} of it on purpose", clock(as_f64(seconds)));
-    replica.wanted_delay_s.map_or_else(String::new, text)
 }
 
 /// Where InnoDB begins to write harder and where it makes writers wait, as shares of the room for redo log.

@@ -188,6 +188,32 @@ fn colours_are_those_of_the_terminal() {
 }
 
 #[test]
+fn the_blocked_page_shows_who_may_block_next() {
+    let mut quiet = picture();
+    (quiet.waits, quiet.younger) = (Vec::new(), 179);
+    quiet.transactions.values_mut().for_each(|one| one.keeps_snapshot = true);
+    let mut screen = screen();
+    let sample = sample(0, &[("Innodb_history_list_length", "4711")]);
+    screen.take(event(sample, Incident { picture: Some(Arc::new(quiet)), ..Incident::default() }));
+    keys(&mut screen, "2");
+    let (lines, buffer) = drawn(&mut screen, SIZES[0]);
+    has(
+        &lines.join("\n"),
+        &[
+            "nobody is seen to wait for a lock",
+            "the oldest 1 of 180 open transactions, which may block others next",
+            "purge probably waits for the snapshot of 7; history list: 4711",
+            "7  app@web1, idle for 95 s",
+            "transaction of 130 s: 1 row locked, 2 rows changed",
+        ],
+    );
+    // Nothing is wrong.
+    assert!(buffer.content().iter().all(|cell| cell.fg != Color::Red));
+    press(&mut screen, KeyCode::Down);
+    assert_eq!(screen.chosen, Some(7));
+}
+
+#[test]
 fn the_blocked_page_shows_the_tree_and_kills_after_a_question() {
     let mut screen = incident();
     keys(&mut screen, "2");

@@ -1,0 +1,32 @@
+//! Ways into a server that is full.
+
+use anyhow::Result;
+use poke::access::{Access, Sql};
+use progress::Progress;
+use server::{Session, Target};
+
+use crate::report::Report;
+
+/// A session, also on a server that is full, and then by which way; or what to do if there is none.
+pub(crate) fn enter(target: Target, report: &Report) -> Result<Session> {
+    let sql = Access::of(target).sql()?;
+    let is_full = sql.is_full();
+    match sql {
+        Sql::Answers(session, "") => Ok(session),
+        Sql::Answers(session, door) => {
+            report.note(&format!("the server is full: this is a session{door}"));
+            Ok(session)
+        }
+        Sql::Silent(error) if is_full => Err(anyhow::Error::new(error).context(
+            "the server is full: remora poke kill-query or remora poke max-connections gets in all the same",
+        )),
+        Sql::Silent(error) => Err(error.into()),
+    }
+}
+
+/// Where to open sessions for a longer time: at the second port of a server that is full.
+pub(crate) fn way_in(target: Target, report: &Report) -> Target {
+    let Some((second, door)) = Access::of(target.clone()).way_in() else { return target };
+    report.note(&format!("the server is full: this is a session{door}"));
+    second
+}
