@@ -8,7 +8,7 @@ use server::{Session, TableName, error_code, quote_name};
 
 use super::ledger::{PROGRAMS, mark};
 use super::rows::{AGAIN, TRIES};
-use super::{Load, connect};
+use super::{Load, Origin, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
 
@@ -124,7 +124,7 @@ impl Load<'_> {
             if self.context.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
-            self.make_table(session, entry)
+            if self.kept.contains(&entry.place) { Ok(()) } else { self.make_table(session, entry) }
         })
     }
 
@@ -132,11 +132,14 @@ impl Load<'_> {
         let name = &entry.table.name;
         let in_table = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
         session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(in_table)?;
+        if matches!(self.origin, Origin::Server(_)) {
+            self.ledger.mark_table(session, entry)?;
+        }
         match retried(session, &entry.table.definition) {
             Err(error) if self.request.resume && error.code() == Some(1050) => return Ok(()),
             other => other.map_err(in_table)?,
         };
-        let worthwhile = self.request.data && may_be_deferred(entry, self.is_following);
+        let worthwhile = self.request.data && may_be_deferred(entry, !self.origin.is_whole());
         if worthwhile && entry.table.is_transactional() { defer(session, entry) } else { Ok(()) }
     }
 
