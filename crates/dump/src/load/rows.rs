@@ -275,16 +275,27 @@ impl Shared<'_> {
         let mut done = Vec::new();
         if let Some(reader) = worker.reader.as_mut().filter(|_| !self.load.kept.is_empty()) {
             (pieces, done) = rows.settle(self.load, source, (&mut worker.session, reader), pieces)?;
-            let lines: Vec<_> = done.iter().map(|(at, chunk)| (*at, i64::from(chunk.number))).collect();
-            self.load.ledger.add_all(&mut worker.session, &lines)?;
-            done.iter().for_each(|(table, chunk)| self.committed(*table, chunk));
-            done.iter().for_each(|(table, chunk)| self.is_verified(*table, chunk));
+            self.there(&mut worker.session, &done)?;
         }
         done.extend(self.load_task(worker, &pieces)?);
         rows.note(planned_bytes, began.elapsed());
         let ended = rows.add(done);
         rows.check(source, &ended)?;
         ended.iter().for_each(|table| self.tallies[*table].end(&*self.load.context.progress));
+        Ok(())
+    }
+
+    /// Records chunks that a stopped run has written and that are right.
+    fn there(&self, session: &mut Session, chunks: &[(usize, Chunk)]) -> Result<(), Error> {
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<_> = chunks.iter().map(|(at, chunk)| (*at, i64::from(chunk.number))).collect();
+        self.load.ledger.add_all(session, &lines)?;
+        for (at, chunk) in chunks {
+            self.committed(*at, chunk);
+            self.is_verified(*at, chunk);
+        }
         Ok(())
     }
 

@@ -14,6 +14,8 @@ use crate::support::{Ended, Running, connect, remora, start, tell, until};
 
 #[path = "dump/account.rs"]
 mod account;
+#[path = "dump/copy.rs"]
+mod copy;
 #[path = "dump/damage.rs"]
 mod damage;
 #[path = "dump/ddl.rs"]

@@ -1,0 +1,176 @@
+//! Copies from server to server: the same as a dump that is loaded, also after any kind of kill.
+
+use std::process::{Command, Stdio};
+
+use sandbox::Sandbox;
+
+use super::interrupt::many_chunks_of;
+use super::{Pair, assert_equal, case, described, run_sql};
+use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, until};
+
+/// The address of a server.
+fn url(server: &Sandbox) -> String {
+    format!("unix://{}", server.socket().display())
+}
+
+fn command(pair: &Pair, arguments: &[&str]) -> Command {
+    let mut command = remora(pair.folder.path());
+    command.args(["copy", "--no-defaults", "-u", "root", &url(&pair.from), &url(&pair.to)]).args(arguments);
+    command
+}
+
+/// Copies from the one server to the other.
+pub(super) fn copy(pair: &Pair, arguments: &[&str]) -> Ended {
+    Ended::of(&command(pair, arguments).output().unwrap())
+}
+
+/// Starts a copy of many small chunks, and stops its process when some are in.
+fn halfway(pair: &Pair, arguments: &[&str], chunks: u64) -> Running {
+    let mut command = command(pair, arguments);
+    // So slow that it can't be over before it is looked at.
+    command.args(["--chunk", "32K", "-j", "2", "--max-rate", "800K"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::new(command.spawn().unwrap());
+    until("chunks in the ledger", || {
+        running.must_run();
+        pair.chunks().is_some_and(|count| count >= chunks)
+    });
+    running.signal("STOP");
+    running
+}
+
+#[track_caller]
+fn is_clean(pair: &Pair) {
+    let left = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '%remora%'";
+    assert_eq!(pair.target().value(left).unwrap().as_deref(), Some("0"));
+}
+
+/// A server's number of statements of a kind.
+fn statements(pair: &Pair, name: &str) -> u64 {
+    let rows = pair.target().strings(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
+    rows[0][1].as_ref().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_killed_copy_is_resumed_and_takes_what_changed_meanwhile() {
+    on_products(&of_today(products()), |product| {
+        let pair = Pair::new(product, product, &[]);
+        many_chunks_of(&pair, "keys");
+        let mut source = pair.source();
+        for sql in [
+            "CREATE TABLE `keys`.altered (id INT PRIMARY KEY, a INT)",
+            "INSERT INTO `keys`.altered VALUES (1, 1)",
+            "CREATE TABLE `keys`.dropped (id INT PRIMARY KEY)",
+        ] {
+            source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        halfway(&pair, &["keys"], 5).kill();
+        copy(&pair, &["keys"]).exits(1).says(&["--resume continues it"]);
+        // Other names are another copy.
+        copy(&pair, &["keys.altered", "--resume"]).exits(1).says(&["no stopped copy"]);
+        let mut tables = source
+            .strings("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'keys'")
+            .unwrap();
+        tables.retain(|row| !["altered", "dropped"].contains(&row[0].as_deref().unwrap()));
+        for row in &tables {
+            // Rows leave, so that chunks which are there have too many.
+            let table = row[0].as_ref().unwrap().replace('`', "``");
+            source.execute(&format!("DELETE FROM `keys`.`{table}` LIMIT 3")).unwrap();
+        }
+        for sql in ["ALTER TABLE `keys`.altered ADD b INT DEFAULT 2", "DROP TABLE `keys`.dropped"] {
+            source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        copy(&pair, &["keys", "--chunk", "32K", "--resume"]).exits(0);
+        assert_equal(&pair, "keys");
+        is_clean(&pair);
+        copy(&pair, &["keys", "--resume"]).exits(1).says(&["no stopped copy"]);
+    });
+}
+
+#[test]
+fn a_copy_is_resumed_after_either_server_was_killed_and_sends_only_what_is_missing() {
+    on_products(&of_today(products()), |product| {
+        let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
+        let mut source = pair.source();
+        for sql in [
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, v CHAR(200) NOT NULL DEFAULT 'x', KEY (v)) DEFAULT CHARSET latin1",
+            "CREATE TABLE d.log (day INT)",
+            "INSERT INTO d.t (id) VALUES (1)",
+        ] {
+            source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        for doubling in 0..13 {
+            let sql = format!("INSERT INTO d.t (id) SELECT id + {} FROM d.t", 1 << doubling);
+            source.execute(&sql).unwrap();
+        }
+        source.strings("ANALYZE TABLE d.t").unwrap();
+        let sql = "CREATE TRIGGER d.notes AFTER INSERT ON d.t FOR EACH ROW INSERT INTO d.log VALUES (1)";
+        source.execute(sql).unwrap();
+        let running = halfway(&pair, &["d"], 12);
+        pair.to.kill().unwrap();
+        running.signal("CONT");
+        running.end().exits(1).says(&["--resume"]);
+        pair.to.restart().unwrap();
+        let before = pair.chunks().unwrap();
+        assert!(before >= 12);
+        let running = halfway(&pair, &["d", "--resume"], before + 12);
+        pair.from.kill().unwrap();
+        running.signal("CONT");
+        running.end().exits(1).says(&["--resume"]);
+        pair.from.restart().unwrap();
+        let there: u64 = pair.target().value("SELECT COUNT(*) FROM d.t").unwrap().unwrap().parse().unwrap();
+        let written = statements(&pair, "Handler_write");
+        copy(&pair, &["d", "--resume", "--chunk", "32K"]).exits(0);
+        assert_equal(&pair, "d");
+        is_clean(&pair);
+        // Answers about definitions are written into temporary tables.
+        let written = statements(&pair, "Handler_write") - written;
+        assert!(there > 2500 && written < 8192 - there + 1000, "{written} rows written, {there} were there");
+    });
+}
+
+#[test]
+fn a_copy_across_servers_equals_a_dump_that_is_loaded() {
+    let all = products();
+    let pairs = all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to)));
+    let pairs: Vec<_> = pairs.filter(|(from, to)| from != to).collect();
+    let count = pairs.len();
+    for (from, to) in part_of_today(pairs, count) {
+        let pair = Pair::new(from, to, &[]);
+        for name in ["values", "keys", "texts", "rental", "programs"] {
+            run_sql(&pair.from, name, &case(name));
+            pair.dump(&[name, "-o", name, "--chunk", "64K"]).exits(0);
+            let loaded = pair.load(&[name]);
+            let wanted = described(&mut pair.target(), name, true);
+            let mut target = pair.target();
+            target.execute("SET foreign_key_checks = 0").unwrap();
+            target.execute(&format!("DROP DATABASE IF EXISTS `{name}`")).unwrap();
+            drop(target.execute("DROP DATABASE IF EXISTS _remora"));
+            let copied = copy(&pair, &[name, "--chunk", "64K"]);
+            assert_eq!(copied.code, loaded.code, "{from} to {to}: {name}: {} {}", copied.err, loaded.err);
+            assert_eq!(described(&mut pair.target(), name, true), wanted, "{from} to {to}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_makes_no_sense_is_refused_before_anything_is_written() {
+    let pair = Pair::new(products()[0], products()[0], &[]);
+    for sql in ["CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "INSERT INTO d.t VALUES (1)"] {
+        pair.source().execute(sql).unwrap();
+    }
+    let (from, to) = (url(&pair.from), url(&pair.to));
+    let root = ["copy", "--no-defaults", "-u", "root"];
+    let run = |arguments: &[&str]| pair.run(&[&root[..], arguments].concat());
+    run(&["db1", &to]).exits(2).says(&["is no address of a server"]);
+    run(&[&from, &from, "d"]).exits(1).says(&["the same server"]);
+    run(&[&from, &to, "e"]).exits(1).says(&["no such database"]);
+    run(&[&from, &to, "d", "--where", "nothing = 1"]).exits(1).says(&["not a valid condition"]);
+    run(&[&from, &to, "d", "--resume"]).exits(1).says(&["no stopped copy"]);
+    is_clean(&pair);
+    run(&[&from, &to, "d", "--where", "d.t:id > 1"]).exits(0);
+    assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.t").unwrap().as_deref(), Some("0"));
+    run(&[&from, &to, "d"]).exits(1).says(&["table `d`.`t` exists on the target"]);
+    is_clean(&pair);
+}
