@@ -80,7 +80,7 @@ pub fn copy(
     before.own.iter().for_each(|line| context.progress.note(line));
     ledger.create(&mut target)?;
     let kept = match write.resume {
-        true => stopped::adopt(context, &mut target, &ledger, &manifest)?,
+        true => stopped::adopt(context, &mut target, (&ledger, &read.selection), &manifest)?,
         false => BTreeSet::new(),
     };
     let rows = ServerRows::new(context, read, (&tables, settled.as_deref()), (snapshot, held));

@@ -33,7 +33,8 @@ use crate::{Error, hash::Sum};
 use follow::RunningDump;
 
 pub(crate) use check::select;
-pub(crate) use ledger::Ledger;
+pub(crate) use ledger::{Ledger, Lines};
+pub(crate) use object::drop_statement;
 pub(crate) use origin::{ChunkText, Files, OnBlock, Origin, Sent};
 pub(crate) use rewrite::{as_known, known};
 pub(crate) use rows::{AGAIN, Task, TaskSource};
@@ -245,7 +246,7 @@ impl Load<'_> {
             // Everything is in and verified, so losing the server now does not make the load a failure.
             Err(error) if error.is_passing() => {
                 self.context.progress.warn(&format!(
-                    "the load is complete, but the database _remora may still exist: {error}"
+                    "all is there and verified, but the database _remora may still exist: {error}"
                 ));
             }
             removed => removed?,

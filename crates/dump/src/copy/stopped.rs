@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use server::catalogue::OWN_SCHEMA;
+use server::catalogue::{Catalogue, OWN_SCHEMA};
 use server::{Session, TableName, quote_name};
 
-use crate::load::{Ledger, fold_of};
+use crate::load::{Ledger, Lines, drop_statement, fold_of};
 use crate::manifest::{Manifest, TableEntry};
+use crate::selection::Selection;
 use crate::{Context, Error};
 use progress::count;
 
@@ -18,7 +19,7 @@ use progress::count;
 pub(super) fn adopt(
     context: &Context,
     session: &mut Session,
-    ledger: &Ledger,
+    (ledger, selection): (&Ledger, &Selection),
     manifest: &Manifest,
 ) -> Result<BTreeSet<usize>, Error> {
     // This waits for a chunk of the stopped run that the server may still be committing.
@@ -50,6 +51,7 @@ pub(super) fn adopt(
         }
     }
     drop_triggers(session, &kept)?;
+    drop_programs(session, (&lines, selection), manifest)?;
     ledger.begin_again(session, &kept)?;
     if dropped > 0 {
         context.progress.note(&format!(
@@ -58,6 +60,23 @@ pub(super) fn adopt(
         ));
     }
     Ok(kept.iter().map(|entry| entry.place).collect())
+}
+
+/// Drops views and programs of the stopped copy that are gone on the source. All others are made again.
+fn drop_programs(
+    session: &mut Session,
+    (lines, selection): (&Lines, &Selection),
+    manifest: &Manifest,
+) -> Result<(), Error> {
+    let folds = fold_of(session);
+    let wanted: BTreeSet<_> = manifest.objects.iter().map(|object| folds.key(object)).collect();
+    let there = Catalogue::definitions(session, selection)?;
+    for object in there.objects.iter().filter(|object| !wanted.contains(&folds.key(object))) {
+        if Ledger::is_program(lines, object) {
+            session.execute(&drop_statement(object))?;
+        }
+    }
+    Ok(())
 }
 
 /// All tables on the target, but not those of the server itself.

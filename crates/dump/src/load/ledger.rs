@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use server::catalogue::OWN_SCHEMA as SCHEMA;
+use server::catalogue::{OWN_SCHEMA as SCHEMA, Object};
 use server::definition::without_counter;
 use server::{Session, TableName};
 
@@ -16,6 +16,9 @@ pub(crate) struct Ledger {
     table: TableName,
     of: &'static str,
 }
+
+/// The lines of a ledger: table and chunk, or what stands in their places.
+pub(crate) type Lines = BTreeSet<(usize, i64)>;
 
 /// The chunk number recorded for a table that is loaded in one piece.
 pub(crate) const WHOLE: i64 = -1;
@@ -115,7 +118,7 @@ impl Ledger {
 
     /// The chunks that are loaded. This is a locking read, because the server may still be committing a chunk
     /// of a run that was just killed.
-    pub(crate) fn read(&self, session: &mut Session) -> Result<BTreeSet<(usize, i64)>, Error> {
+    pub(crate) fn read(&self, session: &mut Session) -> Result<Lines, Error> {
         let rows =
             session.strings(&format!("SELECT `table`, chunk FROM {} LOCK IN SHARE MODE", self.table))?;
         let number =
@@ -140,13 +143,18 @@ impl Ledger {
     }
 
     /// Whether a table was recorded under this name, in the lines of a ledger.
-    pub(crate) fn is_marked(lines: &BTreeSet<(usize, i64)>, name: &TableName) -> bool {
+    pub(crate) fn is_marked(lines: &Lines, name: &TableName) -> bool {
         lines.contains(&(TABLES, mark(&name.to_string())))
     }
 
     /// Whether it was recorded with this definition.
-    pub(crate) fn is_defined(lines: &BTreeSet<(usize, i64)>, entry: &TableEntry) -> bool {
+    pub(crate) fn is_defined(lines: &Lines, entry: &TableEntry) -> bool {
         lines.contains(&(DEFINITIONS, of_definition(entry)))
+    }
+
+    /// Whether a view, routine, trigger or event is recorded.
+    pub(crate) fn is_program(lines: &Lines, object: &Object) -> bool {
+        lines.contains(&(PROGRAMS, mark(&object.title())))
     }
 
     /// Removes what a stopped run has recorded of rows and definitions; the tables that are given stay.

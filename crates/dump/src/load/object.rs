@@ -91,10 +91,8 @@ impl Load<'_> {
         let collation = enter(session, object)?;
         let mut make = || -> Result<bool, server::Error> {
             if again {
-                let name = TableName { schema: object.schema.clone(), table: object.name.clone() };
-                let word = object.kind.word().to_ascii_uppercase();
                 // For packages this is a statement only in their own mode.
-                session.execute(&format!("DROP {word} IF EXISTS {name}"))?;
+                session.execute(&drop_statement(object))?;
             }
             object.statements.iter().try_fold(true, |all, statement| match session.execute(statement) {
                 Err(error)
@@ -167,6 +165,12 @@ impl Load<'_> {
         let mut moved = self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional());
         moved.try_for_each(|entry| set_counter(session, entry))
     }
+}
+
+/// The statement that drops a view or program, if it is there.
+pub(crate) fn drop_statement(object: &Object) -> String {
+    let name = TableName { schema: object.schema.clone(), table: object.name.clone() };
+    format!("DROP {} IF EXISTS {name}", object.kind.word().to_ascii_uppercase())
 }
 
 /// Statements that are tried again come one after the other.

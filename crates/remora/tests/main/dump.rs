@@ -340,11 +340,16 @@ impl Gate {
         assert!(self.holder.lock(Gate::NAME, 100).unwrap());
     }
 
-    /// Starts a dump of all of d that comes to a stop in t.
-    fn dump(&self, pair: &Pair, name: &str, arguments: &[&str]) -> Running {
+    /// The condition on rows that waits for the lock.
+    fn condition() -> String {
         // Not a constant, which MySQL would lock before the first row.
         let lock = format!("CONCAT('{}', LEFT(id, 0))", Gate::NAME);
-        let condition = format!("id <= 1500 OR (GET_LOCK({lock}, 300) = 1 AND RELEASE_LOCK({lock}) = 1)");
+        format!("id <= 1500 OR (GET_LOCK({lock}, 300) = 1 AND RELEASE_LOCK({lock}) = 1)")
+    }
+
+    /// Starts a dump of all of d that comes to a stop in t.
+    fn dump(&self, pair: &Pair, name: &str, arguments: &[&str]) -> Running {
+        let condition = Gate::condition();
         let all = ["d", "-o", name, "-j", "1", "--chunk", "32K", "--where", &condition];
         pair.spawn(&pair.from, "dump", &[&all[..], arguments].concat())
     }

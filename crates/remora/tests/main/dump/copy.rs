@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use sandbox::Sandbox;
 
 use super::interrupt::many_chunks_of;
-use super::{Pair, assert_equal, case, described, run_sql};
+use super::{Gate, Pair, assert_equal, case, described, run_sql};
 use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, until};
 
 /// The address of a server.
@@ -24,13 +24,17 @@ pub(super) fn copy(pair: &Pair, arguments: &[&str]) -> Ended {
     Ended::of(&command(pair, arguments).output().unwrap())
 }
 
+fn spawn(pair: &Pair, arguments: &[&str]) -> Running {
+    let mut command = command(pair, arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::new(command.spawn().unwrap())
+}
+
 /// Starts a copy of many small chunks, and stops its process when some are in.
 fn halfway(pair: &Pair, arguments: &[&str], chunks: u64) -> Running {
-    let mut command = command(pair, arguments);
     // So slow that it can't be over before it is looked at.
-    command.args(["--chunk", "32K", "-j", "2", "--max-rate", "800K"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = Running::new(command.spawn().unwrap());
+    let slowly = ["--chunk", "32K", "-j", "2", "--max-rate", "800K"];
+    let mut running = spawn(pair, &[arguments, &slowly].concat());
     until("chunks in the ledger", || {
         running.must_run();
         pair.chunks().is_some_and(|count| count >= chunks)
@@ -128,6 +132,53 @@ fn a_copy_is_resumed_after_either_server_was_killed_and_sends_only_what_is_missi
         let written = statements(&pair, "Handler_write") - written;
         assert!(there > 2500 && written < 8192 - there + 1000, "{written} rows written, {there} were there");
     });
+}
+
+#[test]
+fn ddl_during_a_copy_ends_it_and_the_next_run_takes_the_new_definition() {
+    let pair = Pair::new(products()[0], products()[0], &[]);
+    let mut gate = Gate::close(&pair);
+    gate.run(&["CREATE TABLE d.u (id INT PRIMARY KEY)", "INSERT INTO d.u VALUES (1)"]);
+    gate.run(&["CREATE VIEW d.v AS SELECT id FROM d.u", "CREATE VIEW d.w AS SELECT id FROM d.u"]);
+    let condition = Gate::condition();
+    let arguments = ["d", "--chunk", "32K", "-j", "1", "--where", &condition];
+    let mut running = spawn(&pair, &arguments);
+    gate.until_reached(&mut running);
+    gate.run(&["ALTER TABLE d.u ADD a INT DEFAULT 7", "DROP VIEW d.w"]);
+    gate.open();
+    running.end().exits(1).says(&["table `d`.`u` was changed by DDL", "--resume"]);
+    copy(&pair, &[&arguments[..], &["--resume"]].concat()).exits(0);
+    assert_equal(&pair, "d");
+    is_clean(&pair);
+}
+
+#[test]
+fn programs_of_a_stopped_copy_are_made_again_and_do_not_fire_meanwhile() {
+    let pair = Pair::new(products()[0], products()[0], &[]);
+    let run = |sql: &str| drop(pair.source().execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}")));
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY)",
+        "CREATE TABLE d.log (id INT)",
+        "CREATE TRIGGER d.notes AFTER INSERT ON d.t FOR EACH ROW INSERT INTO d.log VALUES (NEW.id)",
+        "CREATE VIEW d.gone AS SELECT id FROM d.t",
+        "CREATE EVENT d.zzz ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+    ] {
+        run(sql);
+    }
+    // The event can't be made as long as somebody keeps it locked on the target, and comes last.
+    pair.target().execute("CREATE DATABASE d").unwrap();
+    let mut holder = pair.target();
+    holder.execute("CREATE EVENT d.zzz ON SCHEDULE EVERY 2 DAY DO SELECT 1").unwrap();
+    copy(&pair, &["d"]).exits(1).says(&["event `d`.`zzz`"]);
+    holder.execute("DROP EVENT d.zzz").unwrap();
+    let made = "SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = 'd'";
+    assert_eq!(pair.target().value(made).unwrap().as_deref(), Some("1"));
+    run("INSERT INTO d.t VALUES (1), (2)");
+    run("DROP VIEW d.gone");
+    copy(&pair, &["d", "--resume"]).exits(0);
+    assert_equal(&pair, "d");
+    is_clean(&pair);
 }
 
 #[test]
