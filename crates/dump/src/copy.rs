@@ -6,6 +6,7 @@
 //! programs. What a stopped run has left on the target is compared with the snapshot of the next run: equal
 //! chunks stay, others are replaced, so that the target is one state of the source in the end.
 
+mod dry_run;
 mod rows;
 mod settle;
 mod stopped;
@@ -13,6 +14,7 @@ mod stopped;
 use server::catalogue::{Catalogue, KnownTables, settled_before};
 use server::{Session, Target};
 
+pub use dry_run::{CopyPlan, plan};
 pub(crate) use rows::{ServerRows, SourceSession};
 
 use codec::Codec;
@@ -50,32 +52,19 @@ pub struct CopySummary {
 /// [`Error::Different`] when rows on the target differ from those of the source; [`Error::Interrupted`] when
 /// the copy can be resumed with `resume`; [`Error::Altered`] when DDL interfered; [`Error::Mismatch`] for what
 /// the target can't take, before anything is changed.
-pub fn copy(
-    context: &Context,
-    (from, to): (&Target, &Target),
-    request: &CopyRequest,
-) -> Result<CopySummary, Error> {
+pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopySummary, Error> {
     let (read, write) = (&request.read, &request.write);
-    let mut session = read.connect(from)?;
-    let mut target = load::connect(to, write)?;
-    refuse_itself(&mut session, &mut target)?;
-    context.progress.phase("reading the catalogue", None);
-    let settled = settled_before(&mut session)?;
-    let before = read.catalogue(context, &mut session)?;
-    let mut tables: Vec<TableEntry> = before.tables.iter().map(|table| read.entry(table)).collect();
-    tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
-    let held = reading::block_ddl(from, &tables, read.block_ddl)?;
-    let mut snapshot = reading::begin(context, from, read, &tables)?;
-    let source = reading::source(&mut session, &mut snapshot)?;
-    let mut manifest = Manifest::new(id(&mut session, read)?, source.clone(), Format::Tsv, Codec::Plain);
-    manifest.exact_programs = true;
-    manifest.objects.clone_from(&before.objects);
-    manifest.tables.clone_from(&tables);
+    let (from, to) = servers;
+    let Prepared { mut session, mut target, settled, before, tables, mut manifest, ledger } =
+        Prepared::new(context, servers, request)?;
     let mut summary = LoadSummary::default();
     load::fit(&mut target, &mut manifest, &write.definer, &mut summary)?;
-    let ledger = Ledger::of_copy(&manifest.id);
     ledger.lock(&mut target)?;
     load::check(&mut target, write, &manifest, &ledger)?;
+    let held = reading::block_ddl(from, &tables, read.block_ddl)?;
+    let mut snapshot = reading::begin(context, from, read, &tables)?;
+    reading::describe(&mut manifest.source, &mut session, &mut snapshot)?;
+    let source = manifest.source.clone();
     definer::tell(context, &summary.rewrites);
     before.own.iter().for_each(|line| context.progress.note(line));
     ledger.create(&mut target)?;
@@ -103,12 +92,60 @@ pub fn copy(
     context.progress.phase("looking for what changed meanwhile", None);
     let known = KnownTables::new(before.tables.iter(), settled.as_deref());
     let after = Catalogue::definitions_since(&mut session, &read.selection, &known)?;
-    let mut omitted = reading::missing_at_start(&before, &tables, read);
-    omitted.extend(reading::hidden_objects(&mut session, &before, read)?);
+    let mut omitted = missing(&mut session, &before, (&tables, read))?;
     omitted.extend(reading::changes("copy", (&tables, &before), &after));
     let load = load.close(&mut target)?;
     omitted.extend(load.omitted.iter().cloned());
     Ok(CopySummary { load, source, omitted })
+}
+
+/// The servers of a copy: source and target.
+pub(crate) type Servers<'a> = (&'a Target, &'a Target);
+
+/// What a copy knows before it locks anything on the source and changes anything on the target.
+struct Prepared {
+    session: Session,
+    target: Session,
+    settled: Option<String>,
+    before: Catalogue,
+    /// The tables, as they are defined on the source.
+    tables: Vec<TableEntry>,
+    manifest: Manifest,
+    ledger: Ledger,
+}
+
+impl Prepared {
+    fn new(
+        context: &Context,
+        (from, to): Servers<'_>,
+        CopyRequest { read, write }: &CopyRequest,
+    ) -> Result<Prepared, Error> {
+        let mut session = read.connect(from)?;
+        let mut target = load::connect(to, write)?;
+        refuse_itself(&mut session, &mut target)?;
+        context.progress.phase("reading the catalogue", None);
+        let settled = settled_before(&mut session)?;
+        let before = read.catalogue(context, &mut session)?;
+        let mut tables: Vec<TableEntry> = before.tables.iter().map(|table| read.entry(table)).collect();
+        tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
+        let (id, source) = (id(&mut session, read)?, reading::server(&session));
+        let mut manifest = Manifest::new(id, source, Format::Tsv, Codec::Plain);
+        manifest.objects.clone_from(&before.objects);
+        manifest.tables.clone_from(&tables);
+        let ledger = Ledger::of_copy(&manifest.id);
+        Ok(Prepared { session, target, settled, before, tables, manifest, ledger })
+    }
+}
+
+/// What is known from the start to be missing on the target, a line for each.
+fn missing(
+    session: &mut Session,
+    before: &Catalogue,
+    (tables, read): (&[TableEntry], &ReadRequest),
+) -> Result<Vec<String>, Error> {
+    let mut lines = reading::missing_at_start(before, tables, read);
+    lines.extend(reading::hidden_objects(session, before, read)?);
+    Ok(lines)
 }
 
 /// Refuses to copy a server into itself: a lock that is held on one is seen on the other.

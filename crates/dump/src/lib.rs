@@ -42,7 +42,7 @@ mod verify;
 
 pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
-pub use copy::{CopyRequest, CopySummary, copy};
+pub use copy::{CopyPlan, CopyRequest, CopySummary, copy, plan as plan_copy};
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
 pub use error::Error;

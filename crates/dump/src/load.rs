@@ -201,6 +201,13 @@ pub(crate) fn fit(
     Ok(())
 }
 
+/// A check of a target, before anything is changed there.
+pub(crate) type Check = fn(&mut Session, &WriteRequest, &Manifest, &Ledger) -> Result<(), Error>;
+
+/// All checks: what the target can hold and has, what this account may do there, and what it understands.
+pub(crate) const CHECKS: [Check; 3] =
+    [check::target, |session, request, manifest, _| check::rights(session, request, manifest), dry_run::run];
+
 /// Refuses what would fail halfway, before anything is changed.
 pub(crate) fn check(
     session: &mut Session,
@@ -208,9 +215,7 @@ pub(crate) fn check(
     manifest: &Manifest,
     ledger: &Ledger,
 ) -> Result<(), Error> {
-    check::target(session, request, manifest, ledger)?;
-    check::rights(session, request, manifest)?;
-    if request.resume { Ok(()) } else { dry_run::run(session, manifest, ledger) }
+    CHECKS.iter().try_for_each(|check| check(session, request, manifest, ledger))
 }
 
 /// What a dump has: tables, and other objects.

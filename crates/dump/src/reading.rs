@@ -148,6 +148,19 @@ pub(crate) fn block_ddl(
     Ok(Some(session))
 }
 
+/// Tables that no snapshot covers.
+pub(crate) fn unversioned(tables: &[TableEntry]) -> Vec<TableName> {
+    let entries = tables.iter().filter(|entry| entry.is_due() && !entry.table.is_transactional());
+    entries.map(|entry| entry.table.name.clone()).collect()
+}
+
+/// What reading such tables does to those who write to them; nothing if there are none.
+pub(crate) fn held_up(unversioned: &[TableName]) -> Option<String> {
+    let names: Vec<_> = unversioned.iter().map(ToString::to_string).collect();
+    let line = format!("{} are not transactional: writes to them wait until they are read", names.join(", "));
+    (!names.is_empty()).then_some(line)
+}
+
 /// Instead of a position.
 const UNSEEN: &str = "where that is in the binary log this account may not see (it lacks BINLOG MONITOR, which MySQL calls \
      REPLICATION CLIENT, on *.*), so that no replica can start from it";
@@ -160,15 +173,9 @@ pub(crate) fn begin(
     tables: &[TableEntry],
 ) -> Result<Snapshot, Error> {
     context.progress.phase("beginning one snapshot", None);
-    let with_rows = || tables.iter().filter(|entry| entry.is_due()).map(|entry| &entry.table);
-    let unversioned: Vec<TableName> =
-        with_rows().filter(|table| !table.is_transactional()).map(|table| table.name.clone()).collect();
-    if !unversioned.is_empty() {
-        context.progress.note(&format!(
-            "{} are not transactional: writes to them wait until they are read",
-            unversioned.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        ));
-    }
+    let with_rows = tables.iter().filter(|entry| entry.is_due()).map(|entry| entry.table.name.clone());
+    let unversioned = unversioned(tables);
+    held_up(&unversioned).iter().for_each(|line| context.progress.note(line));
     let mut snapshot = Snapshot::begin(
         target,
         &SnapshotRequest {
@@ -177,7 +184,7 @@ pub(crate) fn begin(
             lock_wait: request.lock_wait,
             kill_long_queries: request.kill_long_queries,
             unversioned,
-            tables: with_rows().map(|table| table.name.clone()).collect(),
+            tables: with_rows.collect(),
         },
     )?;
     let log_bin = snapshot.sessions.first().is_some_and(|session| session.about.log_bin);
@@ -206,8 +213,27 @@ pub(crate) fn begin(
     Ok(snapshot)
 }
 
-/// Describes the state of a server that a snapshot has.
-pub(crate) fn source(session: &mut Session, snapshot: &mut Snapshot) -> Result<Source, Error> {
+/// Describes a server before there is a snapshot of it.
+pub(crate) fn server(session: &Session) -> Source {
+    let about = &session.about;
+    Source {
+        flavour: if about.flavour == Flavour::MariaDb { "mariadb" } else { "mysql" }.to_owned(),
+        server_version: about.version_text.clone(),
+        host: about.hostname.clone(),
+        server_id: about.server_id,
+        lower_case_table_names: about.lower_case_table_names,
+        snapshot: None,
+        position: None,
+        replica_of: Vec::new(),
+    }
+}
+
+/// Describes the state that a snapshot has.
+pub(crate) fn describe(
+    source: &mut Source,
+    session: &mut Session,
+    snapshot: &mut Snapshot,
+) -> Result<(), Error> {
     let mut replica_of = session.source_position()?;
     if let Some(first) = snapshot.sessions.first_mut().filter(|_| !replica_of.is_empty()) {
         // The position in the source's log may have advanced since the snapshot began; this one has not.
@@ -215,17 +241,10 @@ pub(crate) fn source(session: &mut Session, snapshot: &mut Snapshot) -> Result<S
         first.execute(plan::RELEASE_LOCKS)?;
         replica_of.extend((!applied.is_empty()).then(|| ("gtid_slave_pos".to_owned(), applied)));
     }
-    let about = &session.about;
-    Ok(Source {
-        flavour: if about.flavour == Flavour::MariaDb { "mariadb" } else { "mysql" }.to_owned(),
-        server_version: about.version_text.clone(),
-        host: about.hostname.clone(),
-        server_id: about.server_id,
-        lower_case_table_names: about.lower_case_table_names,
-        snapshot: snapshot.method,
-        position: snapshot.position.clone(),
-        replica_of,
-    })
+    source.snapshot = Some(snapshot.method);
+    source.position.clone_from(&snapshot.position);
+    source.replica_of = replica_of;
+    Ok(())
 }
 
 /// What is known from the start to be missing.

@@ -87,7 +87,8 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     let identities = TableIds::read(&mut session)?;
     let held = reading::block_ddl(target, &tables, read.block_ddl)?;
     let mut snapshot = reading::begin(context, target, read, &tables)?;
-    let source = reading::source(&mut session, &mut snapshot)?;
+    let mut source = reading::server(&session);
+    reading::describe(&mut source, &mut session, &mut snapshot)?;
     let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
     manifest.condition = read.conditions.all.clone();

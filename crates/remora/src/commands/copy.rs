@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dump::{
-    CopyRequest, CopySummary, Definer, Limits, Pattern, ReadRequest, Selection, Verify, WriteRequest,
+    CopyPlan, CopyRequest, CopySummary, Definer, Limits, Pattern, ReadRequest, Selection, Verify,
+    WriteRequest,
 };
 use failure::usage;
 use progress::{Progress, count};
@@ -66,6 +67,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_history: bool,
 
+    /// Say what can't go, what changes on the way and how much it is, and copy nothing
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+
     /// Continue a copy that was stopped, with the same names and conditions
     #[arg(long)]
     resume: bool,
@@ -122,6 +127,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         Ok(arguments.server.at(text).target(password.clone())?)
     };
     let (from, to) = (target(&arguments.a)?, target(&arguments.b)?);
+    if arguments.dry_run {
+        let plan = dump::plan_copy(&world(report)?, (&from, &to), &request(arguments)?)?;
+        report.end();
+        return tell_plan(&plan, report);
+    }
     let summary = dump::copy(&world(report)?, (&from, &to), &request(arguments)?)?;
     report.end();
     for line in &summary.omitted {
@@ -162,6 +172,38 @@ fn request(arguments: &Arguments) -> anyhow::Result<CopyRequest> {
             no_binlog: arguments.no_binlog,
             data: !arguments.no_data,
         },
+    })
+}
+
+/// Shows what a copy would do.
+fn tell_plan(plan: &CopyPlan, report: &Report) -> anyhow::Result<Exit> {
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "plan", "tables": plan.tables, "objects": plan.objects, "rows": plan.rows,
+            "row_bytes": plan.row_bytes, "table_bytes": plan.table_bytes, "is_logged": plan.is_logged,
+            "waits": plan.waits, "rewrites": plan.rewrites, "omitted": plan.omitted, "refused": plan.refused,
+        }))?;
+    } else {
+        plan.waits.iter().try_for_each(|line| report.data(line))?;
+        let kinds =
+            [("rewritten", &plan.rewrites), ("not copied", &plan.omitted), ("refused", &plan.refused)];
+        for (what, lines) in kinds {
+            lines.iter().try_for_each(|line| report.data(&format!("{what}: {line}")))?;
+        }
+        let log = if plan.is_logged { ", and its binary log the rows once more" } else { "" };
+        report.data(&format!(
+            "{} and {}: about {} and {} of rows; with indexes B needs about {}{log}",
+            count(plan.tables, "table"),
+            count(plan.objects, "other object"),
+            report::rows(plan.rows),
+            report::size(plan.row_bytes),
+            report::size(plan.table_bytes),
+        ))?;
+    }
+    Ok(match (plan.refused.is_empty(), plan.omitted.is_empty()) {
+        (false, _) => Exit::Failed,
+        (true, false) => Exit::Partial,
+        (true, true) => Exit::Done,
     })
 }
 

@@ -6,6 +6,7 @@ use sandbox::Sandbox;
 
 use super::interrupt::many_chunks_of;
 use super::{Gate, Pair, assert_equal, case, described, run_sql};
+use crate::schema;
 use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, until};
 
 /// The address of a server.
@@ -84,7 +85,13 @@ fn a_killed_copy_is_resumed_and_takes_what_changed_meanwhile() {
         for sql in ["ALTER TABLE `keys`.altered ADD b INT DEFAULT 2", "DROP TABLE `keys`.dropped"] {
             source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         }
-        copy(&pair, &["keys", "--chunk", "32K", "--resume"]).exits(0);
+        // A table of somebody else is not taken for one of the copy.
+        source.execute("CREATE TABLE `keys`.other (id INT PRIMARY KEY)").unwrap();
+        pair.target().execute("CREATE TABLE `keys`.other (id INT PRIMARY KEY)").unwrap();
+        let resume = ["keys", "--chunk", "32K", "--resume"];
+        copy(&pair, &resume).exits(1).says(&["table `keys`.`other` exists", "not of the stopped copy"]);
+        pair.target().execute("DROP TABLE `keys`.other").unwrap();
+        copy(&pair, &resume).exits(0);
         assert_equal(&pair, "keys");
         is_clean(&pair);
         copy(&pair, &["keys", "--resume"]).exits(1).says(&["no stopped copy"]);
@@ -219,9 +226,18 @@ fn a_copy_that_makes_no_sense_is_refused_before_anything_is_written() {
     run(&[&from, &to, "e"]).exits(1).says(&["no such database"]);
     run(&[&from, &to, "d", "--where", "nothing = 1"]).exits(1).says(&["not a valid condition"]);
     run(&[&from, &to, "d", "--resume"]).exits(1).says(&["no stopped copy"]);
+    let plan = run(&[&from, &to, "d", "--dry-run"]).exits(0).out;
+    assert!(plan.starts_with("1 table and 1 other object: about 1 row and "), "{plan}");
     is_clean(&pair);
-    run(&[&from, &to, "d", "--where", "d.t:id > 1"]).exits(0);
+    let some = ["d", "--where", "d.t:id > 1", "--json"];
+    for further in [&["--dry-run"][..], &[]] {
+        let ended = run(&[&[from.as_str(), &to], &some[..], further].concat()).exits(0);
+        schema::check("copy", &ended.out).unwrap();
+    }
     assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.t").unwrap().as_deref(), Some("0"));
-    run(&[&from, &to, "d"]).exits(1).says(&["table `d`.`t` exists on the target"]);
+    let exists = "table `d`.`t` exists on the target";
+    run(&[&from, &to, "d"]).exits(1).says(&[exists]);
+    let plan = run(&[&from, &to, "d", "--dry-run"]).exits(1).out;
+    assert!(plan.starts_with(&format!("refused: {exists}")), "{plan}");
     is_clean(&pair);
 }
