@@ -1,5 +1,5 @@
-//! Copies from server to server, without a folder in between: what a dump reads goes straight into what a load
-//! writes.
+//! Copies from server to server, without a folder in between: what a dump reads goes straight into what a
+//! load writes.
 //!
 //! Reading is that of a dump ([`crate::reading`]), and writing that of a load ([`crate::load`]): definitions
 //! first, rows in transactions with a line of the ledger, read back and compared, then indexes, views and
@@ -11,20 +11,21 @@ mod rows;
 mod settle;
 mod stopped;
 
+use std::collections::BTreeSet;
+
+use codec::Codec;
 use server::catalogue::{Catalogue, KnownTables, settled_before};
 use server::{Session, Target};
 
 pub use dry_run::{CopyPlan, plan};
-pub(crate) use rows::{ServerRows, SourceSession};
-
-use codec::Codec;
+use rows::ServerRows;
 
 use crate::context::Context;
 use crate::load::{self, Ledger, Load, LoadSummary, Origin, VerifiedChunks, WriteRequest};
 use crate::manifest::{Manifest, TableEntry};
+use crate::reading::table_check::TableCheck;
 use crate::reading::{self, ReadRequest};
 use crate::{Error, Format, definer};
-use std::collections::BTreeSet;
 
 /// A request for a copy.
 #[derive(Clone, Debug)]
@@ -50,8 +51,8 @@ pub struct CopySummary {
 ///
 /// # Errors
 /// [`Error::Different`] when rows on the target differ from those of the source; [`Error::Interrupted`] when
-/// the copy can be resumed with `resume`; [`Error::Altered`] when DDL interfered; [`Error::Mismatch`] for what
-/// the target can't take, before anything is changed.
+/// the copy can be resumed with `resume`; [`Error::Altered`] when DDL interfered; [`Error::Mismatch`] for
+/// what the target can't take, before anything is changed.
 pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopySummary, Error> {
     let (read, write) = (&request.read, &request.write);
     let (from, to) = servers;
@@ -72,7 +73,8 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
         true => stopped::adopt(context, &mut target, (&ledger, &read.selection), &manifest)?,
         false => BTreeSet::new(),
     };
-    let rows = ServerRows::new(context, read, (&tables, settled.as_deref()), (snapshot, held));
+    let check = TableCheck { tables: &tables, settled: settled.as_deref() };
+    let rows = ServerRows::new(context, read, check, snapshot, held);
     let origin = Origin::Server(&rows);
     let (follow, verified, warnings) = (None, VerifiedChunks::new(), Vec::new());
     let mut load = Load {

@@ -35,9 +35,10 @@ use follow::RunningDump;
 pub(crate) use check::select;
 pub(crate) use ledger::{Ledger, Lines};
 pub(crate) use object::drop_statement;
-pub(crate) use origin::{ChunkText, Files, OnBlock, Origin, Sent};
+pub(crate) use origin::{
+    ChunkText, Files, OnBlock, Origin, Sent, ServerOrigin, Settled, SourceSession, Task,
+};
 pub(crate) use rewrite::{as_known, known};
-pub(crate) use rows::{AGAIN, Task, TaskSource};
 pub(crate) use verify_objects::{NameFolding, fold_of, same};
 
 /// How thoroughly to verify a load.
@@ -101,6 +102,8 @@ pub struct LoadSummary {
     pub omitted: Vec<String>,
 }
 
+/// What to do after the load was stopped by a signal.
+pub(crate) const AGAIN: &str = "start again with --resume";
 /// How long to wait for a lock on the target.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
 /// The most seconds for which purge is held up.

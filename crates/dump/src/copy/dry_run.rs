@@ -34,8 +34,8 @@ pub struct CopyPlan {
     pub refused: Vec<String>,
 }
 
-/// Finds out what a copy would do. Nothing is locked on the source. On a target of another release definitions
-/// are tried in temporary databases, which are removed.
+/// Finds out what a copy would do. Nothing is locked on the source. On a target of another release
+/// definitions are tried in temporary databases, which are removed.
 ///
 /// # Errors
 /// Errors of the servers. What the target can't take is no error, but in the plan.

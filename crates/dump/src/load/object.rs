@@ -7,8 +7,8 @@ use server::definition::{counter, plain_indexes};
 use server::{Session, TableName, error_code, quote_name};
 
 use super::ledger::{PROGRAMS, mark};
-use super::rows::{AGAIN, TRIES};
-use super::{Load, Origin, connect};
+use super::rows::TRIES;
+use super::{AGAIN, Load, Origin, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
 

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use super::Load;
-use super::rows::AGAIN;
-use crate::copy::{ServerRows, SourceSession};
-use crate::manifest::{Chunk, TableEntry};
+use server::Session;
+
+use super::{AGAIN, Load};
+use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::table_progress::TableProgress;
 use crate::{Error, hash::Sum};
 
@@ -18,7 +19,70 @@ pub(crate) enum Origin<'a> {
     /// The data files of a dump.
     Files(Files<'a>),
     /// The snapshot of another server.
-    Server(&'a ServerRows<'a>),
+    Server(&'a dyn ServerOrigin),
+}
+
+/// A session of the snapshot, in the hands of one thread.
+pub(crate) type SourceSession = Arc<Mutex<Session>>;
+
+/// What one session does at a time, by the numbers of tables: a chunk, all chunks of a table whose engine
+/// can't roll back, or some small tables.
+pub(crate) struct Task {
+    pub(crate) pieces: Vec<(usize, Chunk)>,
+    /// The bytes it was planned with, by which the time it takes is judged; 0 if unknown.
+    pub(crate) planned_bytes: u64,
+}
+
+/// What the target has of some chunks.
+pub(crate) struct Settled {
+    /// Chunks that are to be written.
+    pub(crate) missing: Vec<(usize, Chunk)>,
+    /// Chunks whose rows are there and right.
+    pub(crate) there: Vec<(usize, Chunk)>,
+}
+
+/// The snapshot of a server as the origin of rows.
+pub(crate) trait ServerOrigin: Sync {
+    /// A session for one thread; `None` when there is none left.
+    fn session(&self) -> Option<SourceSession>;
+
+    /// Bytes of all tables, as the source estimates them.
+    fn bytes(&self) -> u64;
+
+    /// Plans all tables and hands on their chunks.
+    fn feed(&self, send: &mut dyn FnMut(Task) -> Result<(), Error>) -> Result<(), Error>;
+
+    /// Waits as long as the source is busy with others.
+    fn wait(&self, source: &SourceSession, is_over: &dyn Fn() -> bool) -> Result<(), Error>;
+
+    /// Tells chunks that are to be written from those that a stopped run has written. It is given a session
+    /// that writes and one that reads the target.
+    fn settle(
+        &self,
+        load: &Load<'_>,
+        source: &SourceSession,
+        target: (&mut Session, &mut Session),
+        pieces: Vec<(usize, Chunk)>,
+    ) -> Result<Settled, Error>;
+
+    /// The text of a chunk, as it is read.
+    fn text(
+        &self,
+        source: Option<&SourceSession>,
+        at: usize,
+        chunk: &Chunk,
+        tally: Arc<TableProgress>,
+    ) -> ChunkText;
+
+    /// Notes how long a task took that was planned with this many bytes.
+    fn note(&self, planned_bytes: u64, took: Duration);
+
+    /// Records chunks that are written. Returns the tables that are complete now, after a check that they are
+    /// still those of the catalogue.
+    fn add(&self, source: &SourceSession, chunks: Vec<(usize, Chunk)>) -> Result<Vec<usize>, Error>;
+
+    /// Releases the source, and puts all chunks into the manifest.
+    fn finish(&self, manifest: &mut Manifest);
 }
 
 /// The data files of a dump.

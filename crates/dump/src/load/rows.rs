@@ -10,8 +10,8 @@ use disk::Disk;
 use server::{Session, TableName, quote_name, snapshot};
 
 use super::ledger::WHOLE;
-use super::{Load, Origin, Sent, VerifiedChunks, Verify, connect};
-use crate::copy::{ServerRows, SourceSession};
+use super::origin::{ServerOrigin, Settled, SourceSession, Task};
+use super::{AGAIN, Load, Origin, Sent, VerifiedChunks, Verify, connect};
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::parallel::Failure;
 use crate::table_progress::TableProgress;
@@ -19,8 +19,6 @@ use crate::verify::{self, ChunkOf};
 use crate::{Context, Error};
 use progress::count;
 
-/// What to do after the load was stopped by a signal.
-pub(crate) const AGAIN: &str = "start again with --resume";
 /// The engine of a table does not have this.
 const NOT_BY_ENGINE: u16 = 1031;
 /// How often something is tried again after a deadlock with another session.
@@ -28,14 +26,6 @@ pub(super) const TRIES: u32 = 20;
 
 /// This many small tables are committed at once.
 const SMALL_TABLES_MAX: usize = 50;
-
-/// What one session does at a time, by the numbers of tables: a chunk, all chunks of a table whose engine
-/// can't roll back, or some small tables that share a file.
-pub(crate) struct Task {
-    pub(crate) pieces: Vec<(usize, Chunk)>,
-    /// The bytes it was planned with, by which the time it takes is judged; 0 if unknown.
-    pub(crate) planned_bytes: u64,
-}
 
 /// What one thread has: a session that writes, one that reads back, and one of the source, if rows come from
 /// a server.
@@ -45,8 +35,8 @@ struct Worker {
     source: Option<SourceSession>,
 }
 
-/// What the sessions share.
-pub(super) struct Shared<'a> {
+/// The sessions of a load, and what they share.
+pub(super) struct Sessions<'a> {
     pub(super) load: &'a Load<'a>,
     pub(super) local_infile: bool,
     rows: AtomicU64,
@@ -58,11 +48,11 @@ pub(super) struct Shared<'a> {
 }
 
 /// Hands tasks to the sessions.
-pub(crate) struct TaskSource<'a> {
+pub(super) struct TaskSource<'a> {
     load: &'a Load<'a>,
     done: BTreeSet<(usize, i64)>,
     send: Sender<Task>,
-    shared: &'a Shared<'a>,
+    shared: &'a Sessions<'a>,
 }
 
 impl Load<'_> {
@@ -80,7 +70,7 @@ impl Load<'_> {
             Origin::Server(rows) => Some(rows.bytes() * ways),
         };
         self.context.progress.phase(self.origin.verb(), total);
-        let shared = Shared {
+        let shared = Sessions {
             load: self,
             local_infile,
             rows: AtomicU64::new(0),
@@ -98,7 +88,7 @@ impl Load<'_> {
             drop(tasks);
             let feed = TaskSource { load: self, done, send, shared: &shared };
             shared.failure.guard(|| match (&self.origin, &mut follow) {
-                (Origin::Server(rows), _) => rows.feed(feed),
+                (Origin::Server(rows), _) => rows.feed(&mut |task| feed.send(task)),
                 (_, Some(follow)) => follow.feed(&feed),
                 _ => feed.send_all(),
             });
@@ -208,14 +198,14 @@ impl TaskSource<'_> {
     }
 
     /// Hands on a task as soon as somebody takes it.
-    pub(crate) fn send(&self, task: Task) -> Result<(), Error> {
+    fn send(&self, task: Task) -> Result<(), Error> {
         // If nobody takes it any more, the reason is already known.
         self.send.send(task).ok();
         self.check_running()
     }
 
     /// Fails when it is useless to hand on more.
-    pub(crate) fn check_running(&self) -> Result<(), Error> {
+    pub(super) fn check_running(&self) -> Result<(), Error> {
         if self.load.context.is_stopped() || self.shared.failure.is_there() {
             return Err(Error::Stopped(AGAIN));
         }
@@ -236,7 +226,7 @@ impl TaskSource<'_> {
     }
 }
 
-impl Shared<'_> {
+impl Sessions<'_> {
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let load = self.load;
         let verifies = load.request.verify == Verify::Rows;
@@ -253,7 +243,7 @@ impl Shared<'_> {
                 return Ok(());
             }
             match (&load.origin, worker.source.clone()) {
-                (Origin::Server(rows), Some(source)) => self.copy(&mut worker, rows, &source, task)?,
+                (Origin::Server(rows), Some(source)) => self.copy(&mut worker, *rows, &source, task)?,
                 _ => drop(self.load_task(&mut worker, &task.pieces)?),
             }
         }
@@ -264,23 +254,23 @@ impl Shared<'_> {
     fn copy(
         &self,
         worker: &mut Worker,
-        rows: &ServerRows<'_>,
+        rows: &dyn ServerOrigin,
         source: &SourceSession,
         task: Task,
     ) -> Result<(), Error> {
         let is_over = || self.load.context.is_stopped() || self.failure.is_there();
         rows.wait(source, &is_over)?;
         let began = Instant::now();
-        let Task { mut pieces, planned_bytes } = task;
-        let mut done = Vec::new();
+        let Task { pieces, planned_bytes } = task;
+        let mut found = Settled { missing: pieces, there: Vec::new() };
         if let Some(reader) = worker.reader.as_mut().filter(|_| !self.load.kept.is_empty()) {
-            (pieces, done) = rows.settle(self.load, source, (&mut worker.session, reader), pieces)?;
-            self.there(&mut worker.session, &done)?;
+            found = rows.settle(self.load, source, (&mut worker.session, reader), found.missing)?;
+            self.there(&mut worker.session, &found.there)?;
         }
-        done.extend(self.load_task(worker, &pieces)?);
+        let mut done = found.there;
+        done.extend(self.load_task(worker, &found.missing)?);
         rows.note(planned_bytes, began.elapsed());
-        let ended = rows.add(done);
-        rows.check(source, &ended)?;
+        let ended = rows.add(source, done)?;
         ended.iter().for_each(|table| self.tallies[*table].end(&*self.load.context.progress));
         Ok(())
     }

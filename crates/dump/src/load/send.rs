@@ -5,14 +5,14 @@ use std::sync::{Arc, PoisonError};
 
 use server::{Session, Source, TableName};
 
-use super::rows::Shared;
+use super::origin::SourceSession;
+use super::rows::Sessions;
 use super::{ChunkText, Origin, Sent, Verify};
-use crate::copy::SourceSession;
 use crate::manifest::{Chunk, TableEntry};
 use crate::{Error, select};
 use progress::count;
 
-impl Shared<'_> {
+impl Sessions<'_> {
     /// The text of a chunk, from a file or from the session of a source.
     pub(super) fn text(&self, source: Option<&SourceSession>, at: usize, chunk: &Chunk) -> ChunkText {
         let (entry, tally) = (&self.load.manifest.tables[at], Arc::clone(&self.tallies[at]));

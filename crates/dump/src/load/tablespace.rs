@@ -14,8 +14,8 @@ use rows::{Dialect, Nulls, RecordValues, Rewriter};
 use server::{Session, snapshot};
 
 use super::object::{build, defer, set_counter};
-use super::rows::{AGAIN, tally};
-use super::{Load, Origin, VerifiedChunks, Verify, connect};
+use super::rows::tally;
+use super::{AGAIN, Load, Origin, VerifiedChunks, Verify, connect};
 use crate::hash::{Adder, Sum};
 use crate::manifest::TableEntry;
 use crate::parallel::each;
