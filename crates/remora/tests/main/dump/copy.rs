@@ -10,7 +10,7 @@ use crate::schema;
 use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, until};
 
 /// The address of a server.
-fn url(server: &Sandbox) -> String {
+pub(super) fn url(server: &Sandbox) -> String {
     format!("unix://{}", server.socket().display())
 }
 
