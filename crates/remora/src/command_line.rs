@@ -172,9 +172,8 @@ const LOOKED_FOR: [(&[&str], &str); 16] = [
         "rows of a file: remora import FILE --into db.table --create",
     ),
     (
-        &["copy", "move", "clone", "migrate"],
-        "a server to another one: remora dump, then remora load; more: \
-         remora help move-to-a-new-server",
+        &["move", "clone", "migrate", "transfer"],
+        "a server to another one: remora copy; more: remora help move-to-a-new-server",
     ),
     (
         &["xtrabackup", "mariabackup", "mariadb-backup", "snapshot"],
