@@ -8,7 +8,7 @@ use crate::gate::{Gate, Step, Victim, Way};
 use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, tell, until};
 
 /// In how many parts the steps and those who are killed are divided: a check takes another one each day.
-const PARTS: usize = 12;
+const PARTS: usize = 24;
 
 fn make(pair: &Pair) {
     let mut source = pair.source();
