@@ -32,7 +32,7 @@ pub enum Error {
 
     /// A table was altered, emptied or dropped while its rows were read.
     #[error(
-        "table {table} was changed by DDL while it was dumped ({what}), so the snapshot can't read it any more; when the DDL is done, --resume dumps what is incomplete"
+        "table {table} was changed by DDL while it was read ({what}), so the snapshot can't read it any more; when the DDL is done, --resume continues with what is incomplete"
     )]
     Altered {
         /// The table.

@@ -7,10 +7,12 @@ mod dry_run;
 mod follow;
 mod ledger;
 mod object;
+mod origin;
 mod other_name;
 mod rewrite;
 mod rows;
 mod schema_names;
+mod send;
 mod tablespace;
 mod verify_objects;
 
@@ -29,12 +31,15 @@ use crate::verify::{self, ChunkOf};
 use crate::{Error, hash::Sum};
 
 use follow::RunningDump;
-use ledger::Ledger;
-use rows::AGAIN;
 
 pub(crate) use check::select;
+pub(crate) use ledger::{Ledger, Lines};
+pub(crate) use object::drop_statement;
+pub(crate) use origin::{
+    ChunkText, Files, OnBlock, Origin, Sent, ServerOrigin, Settled, SourceSession, Task,
+};
 pub(crate) use rewrite::{as_known, known};
-pub(crate) use verify_objects::{NameFolding, same};
+pub(crate) use verify_objects::{NameFolding, fold_of, same};
 
 /// How thoroughly to verify a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,22 +60,29 @@ pub struct LoadRequest {
     pub selection: Selection,
     /// Another name for the one table that is loaded, without what must be there only once.
     pub other_name: Option<TableName>,
-    /// Sessions that load at the same time.
-    pub sessions: usize,
-    /// Resume a load that was stopped.
-    pub resume: bool,
     /// Begin while the dump is still being made.
     pub follow: bool,
+    /// Whether large tables are loaded by writing their files, where that is possible.
+    pub physical: bool,
+    /// How it is written into the target.
+    pub write: WriteRequest,
+}
+
+/// How objects and rows are written into a target, wherever they come from.
+#[derive(Clone, Debug)]
+pub struct WriteRequest {
+    /// Sessions that write at the same time.
+    pub sessions: usize,
+    /// Resume what was stopped.
+    pub resume: bool,
     /// How thoroughly to verify.
     pub verify: Verify,
     /// The definer of views, routines, triggers and events.
     pub definer: Definer,
-    /// Keep the load out of the target's binary log.
+    /// Keep what is written out of the target's binary log.
     pub no_binlog: bool,
-    /// Whether rows are loaded.
+    /// Whether rows are written.
     pub data: bool,
-    /// Whether large tables are loaded by writing their files, where that is possible.
-    pub physical: bool,
 }
 
 /// What was loaded.
@@ -90,6 +102,8 @@ pub struct LoadSummary {
     pub omitted: Vec<String>,
 }
 
+/// What to do after the load was stopped by a signal.
+pub(crate) const AGAIN: &str = "start again with --resume";
 /// How long to wait for a lock on the target.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
 /// The most seconds for which purge is held up.
@@ -99,23 +113,26 @@ const SNAPSHOT_MAX_S: u32 = 600;
 type Sums<'a> = BTreeMap<&'a TableName, BTreeMap<u32, Sum>>;
 
 /// Chunks whose rows were read after loading and were right.
-type VerifiedChunks = BTreeSet<(TableName, u32)>;
+pub(crate) type VerifiedChunks = BTreeSet<(TableName, u32)>;
 
 /// A running load.
 pub(crate) struct Load<'a> {
     pub(crate) context: &'a Context,
     pub(crate) target: &'a Target,
-    pub(crate) request: &'a LoadRequest,
+    pub(crate) request: &'a WriteRequest,
     pub(crate) manifest: Manifest,
     pub(crate) ledger: Ledger,
     pub(crate) summary: LoadSummary,
+    pub(crate) origin: Origin<'a>,
     /// The dump, if it is still being made.
-    follow: Option<RunningDump>,
-    is_following: bool,
-    verified: VerifiedChunks,
+    pub(crate) follow: Option<RunningDump>,
+    /// Tables that a stopped run has made and that stay, by their number.
+    pub(crate) kept: BTreeSet<usize>,
+    /// Chunks that were read back and are right.
+    pub(crate) verified: VerifiedChunks,
     /// What the server warned about while it took rows, by table, unless these rows were read back and are
     /// right.
-    warnings: Vec<(TableName, String)>,
+    pub(crate) warnings: Vec<(TableName, String)>,
 }
 
 /// Loads a dump into a server that does not have its tables.
@@ -136,59 +153,72 @@ pub fn load(context: &Context, target: &Target, request: &LoadRequest) -> Result
     let chosen: BTreeSet<String> = names(&manifest).into_iter().collect();
     let chosen: Vec<usize> =
         (0..).zip(&all).filter(|(_, name)| chosen.contains(*name)).map(|(at, _)| at).collect();
-    let mut session = connect(target, request)?;
+    let write = &request.write;
+    let mut session = connect(target, write)?;
     if let Some(name) = &request.other_name {
         let named = other_name::apply(&mut session, &mut manifest, name)?;
         (summary.rewrites, summary.omitted) = (named.rewrites, named.omitted);
     }
-    summary.rewrites.extend(rewrite::apply(&mut session, &mut manifest)?);
-    conditional::apply(&mut session, &mut manifest, &mut summary);
-    summary.rewrites.extend(rewrite::clients(&mut manifest));
-    summary.rewrites.extend(definer::apply(&mut manifest, &request.definer.named(&mut session)?));
-    let ledger = Ledger::new(&manifest.id, request.other_name.as_ref());
-    if !session.lock(&ledger.lock_name(), 0)? {
-        return Err(Error::Busy("another load of this dump into this server".to_owned()));
-    }
+    fit(&mut session, &mut manifest, &write.definer, &mut summary)?;
+    let ledger = Ledger::of_dump(&manifest.id, request.other_name.as_ref());
+    ledger.lock(&mut session)?;
     manifest.states().iter().chain(&manifest.age()).for_each(|line| context.progress.note(line));
     check::files(context, request, &manifest)?;
-    check::target(&mut session, request, &manifest, &ledger)?;
-    check::rights(&mut session, request, &manifest)?;
-    if !request.resume {
-        dry_run::run(&mut session, &manifest, &ledger)?;
-    }
+    check(&mut session, write, &manifest, &ledger)?;
     definer::tell(context, &summary.rewrites);
-    summary.tables = manifest.tables.len();
-    let is_following = follow.is_some();
-    let verified = VerifiedChunks::new();
-    let warnings = Vec::new();
+    let (folder, physical, is_whole) = (&*request.folder, request.physical, follow.is_none());
+    let origin = Origin::Files(Files { folder, physical, is_whole });
     let mut load = Load {
         context,
         target,
-        request,
+        request: write,
         manifest,
         ledger,
         summary,
+        origin,
         follow,
-        is_following,
-        verified,
-        warnings,
+        kept: BTreeSet::new(),
+        verified: VerifiedChunks::new(),
+        warnings: Vec::new(),
     };
     load.ledger.create(&mut session)?;
-    if !request.resume {
+    if !write.resume {
         load.ledger.want(&mut session, &chosen)?;
     }
-    let ran = load.run(&mut session);
-    if ran.is_err() {
-        load.warnings.iter().for_each(|(_, text)| context.progress.note(text));
-    }
-    ran.map_err(|error| match error {
-        Error::Stopped(_) => Error::Stopped(AGAIN),
-        error if error.is_passing() => {
-            Error::Interrupted { rows: load.summary.rows, source: Box::new(error) }
-        }
-        error => error,
-    })?;
+    load.run(&mut session)?;
     load.finish(&mut session, &chosen, &all)
+}
+
+/// Fits definitions to the target: names that it knows, and the definer that is asked for.
+pub(crate) fn fit(
+    session: &mut Session,
+    manifest: &mut Manifest,
+    definer: &Definer,
+    summary: &mut LoadSummary,
+) -> Result<(), Error> {
+    summary.rewrites.extend(rewrite::apply(session, manifest)?);
+    conditional::apply(session, manifest, summary);
+    summary.rewrites.extend(rewrite::clients(manifest));
+    summary.rewrites.extend(definer::apply(manifest, &definer.named(session)?));
+    summary.tables = manifest.tables.len();
+    Ok(())
+}
+
+/// A check of a target, before anything is changed there.
+pub(crate) type Check = fn(&mut Session, &WriteRequest, &Manifest, &Ledger) -> Result<(), Error>;
+
+/// All checks: what the target can hold and has, what this account may do there, and what it understands.
+pub(crate) const CHECKS: [Check; 3] =
+    [check::target, |session, request, manifest, _| check::rights(session, request, manifest), dry_run::run];
+
+/// Refuses what would fail halfway, before anything is changed.
+pub(crate) fn check(
+    session: &mut Session,
+    request: &WriteRequest,
+    manifest: &Manifest,
+    ledger: &Ledger,
+) -> Result<(), Error> {
+    CHECKS.iter().try_for_each(|check| check(session, request, manifest, ledger))
 }
 
 /// What a dump has: tables, and other objects.
@@ -215,11 +245,16 @@ impl Load<'_> {
             ));
             return Ok(self.summary);
         }
+        self.close(session)
+    }
+
+    /// Removes the ledger of a load that is complete.
+    pub(crate) fn close(self, session: &mut Session) -> Result<LoadSummary, Error> {
         match self.ledger.remove(session) {
             // Everything is in and verified, so losing the server now does not make the load a failure.
             Err(error) if error.is_passing() => {
                 self.context.progress.warn(&format!(
-                    "the load is complete, but the database _remora may still exist: {error}"
+                    "all is there and verified, but the database _remora may still exist: {error}"
                 ));
             }
             removed => removed?,
@@ -228,7 +263,21 @@ impl Load<'_> {
     }
 
     /// The part that can be stopped and resumed.
-    fn run(&mut self, session: &mut Session) -> Result<(), Error> {
+    pub(crate) fn run(&mut self, session: &mut Session) -> Result<(), Error> {
+        let ran = self.steps(session);
+        if ran.is_err() {
+            self.warnings.iter().for_each(|(_, text)| self.context.progress.note(text));
+        }
+        ran.map_err(|error| match error {
+            Error::Stopped(_) => Error::Stopped(AGAIN),
+            error if error.is_passing() => {
+                Error::Interrupted { rows: self.summary.rows, source: Box::new(error) }
+            }
+            error => error,
+        })
+    }
+
+    fn steps(&mut self, session: &mut Session) -> Result<(), Error> {
         self.context.progress.phase("creating tables", None);
         self.make(session, |kind| kind <= Kind::Sequence)?;
         self.make_tables()?;
@@ -312,7 +361,7 @@ impl Load<'_> {
 }
 
 /// A session that stores values unchanged.
-pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session, Error> {
+pub(crate) fn connect(target: &Target, request: &WriteRequest) -> Result<Session, Error> {
     let mut session = snapshot::connect(target)?;
     session.set_where_known(settings::STORE)?;
     session.execute(&format!("SET SESSION lock_wait_timeout = {}", LOCK_WAIT.as_secs()))?;

@@ -34,6 +34,13 @@ pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) 
     sql
 }
 
+/// The statement that deletes a chunk's rows.
+pub(crate) fn delete(entry: &TableEntry, chunk: &Chunk) -> String {
+    let range = chunk.range.as_ref().and_then(|range| range.sql(&entry.table.key));
+    let condition = range.map(|sql| format!(" WHERE {sql}")).unwrap_or_default();
+    format!("DELETE FROM {}{condition}", from(&entry.table, &chunk.partitions))
+}
+
 /// The table, or some of its partitions.
 pub(crate) fn from(table: &Table, partitions: &[String]) -> String {
     if partitions.is_empty() {

@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Backup(Box<commands::backup::Arguments>),
     Binlog(Box<commands::binlog::Arguments>),
     Blockers(Box<commands::blockers::Arguments>),
+    Copy(Box<commands::copy::Arguments>),
     Cron(commands::cron::Arguments),
     Demo(commands::demo::Arguments),
     Diff(Box<commands::diff::Arguments>),
@@ -88,6 +89,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Backup(arguments) => commands::backup::run(&arguments, password, report),
         Command::Binlog(arguments) => commands::binlog::run(&arguments, password, report),
         Command::Blockers(arguments) => commands::blockers::run(&arguments, password, report),
+        Command::Copy(arguments) => commands::copy::run(&arguments, password, report),
         Command::Cron(arguments) => commands::cron::run(&arguments, report),
         Command::Demo(arguments) => commands::demo::run(arguments, line, report),
         Command::Diff(arguments) => commands::diff::run(&arguments, password, report),
@@ -170,9 +172,8 @@ const LOOKED_FOR: [(&[&str], &str); 16] = [
         "rows of a file: remora import FILE --into db.table --create",
     ),
     (
-        &["copy", "move", "clone", "migrate"],
-        "a server to another one: remora dump, then remora load; more: \
-         remora help move-to-a-new-server",
+        &["move", "clone", "migrate", "transfer"],
+        "a server to another one: remora copy; more: remora help move-to-a-new-server",
     ),
     (
         &["xtrabackup", "mariabackup", "mariadb-backup", "snapshot"],

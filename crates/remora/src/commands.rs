@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod binlog;
 pub(crate) mod blockers;
+pub(crate) mod copy;
 pub(crate) mod cron;
 pub(crate) mod demo;
 pub(crate) mod diff;

@@ -37,7 +37,7 @@ fn with_names_of(command: &str, arg: Arg) -> Arg {
     let stands_for = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     let (word, option) = (stands_for.unwrap_or_default(), arg.get_long().unwrap_or_default().to_owned());
     match (command, word.as_str(), option.as_str()) {
-        (_, "QUEUE" | "TABLE" | "DEAD", _) | ("dump", "NAME", "" | "exclude") => {
+        (_, "QUEUE" | "TABLE" | "DEAD", _) | ("copy" | "dump", "NAME", "" | "exclude") => {
             completes(arg, names::tables)
         }
         (_, "NAME", "only" | "exclude") => completes(arg, names::tables),

@@ -107,7 +107,7 @@ impl Exit {
         use Exit::{Broken, Busy, Command, Damaged, Partial, Server};
         // `is_stopped`: whether it has an exit code of its own when a signal stops it.
         let (further, is_stopped): (&[Exit], bool) = match name {
-            "backup" | "dump" | "load" => (&[Partial, Damaged, Server, Busy], true),
+            "backup" | "copy" | "dump" | "load" => (&[Partial, Damaged, Server, Busy], true),
             "binlog" => (&[Damaged, Server, Busy, Broken], true),
             "blockers" => (&[Partial, Server], false),
             "cron" => (&[Busy, Command(0)], false),

@@ -23,7 +23,7 @@ pub(crate) fn examples() -> String {
 
 /// The commands in groups, each in the order in which people meet them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Move data", &["import", "dump", "load", "diff", "extract", "pack", "unpack"]),
+    ("Move data", &["import", "dump", "load", "copy", "diff", "extract", "pack", "unpack"]),
     (
         "Keep it safe",
         &[

@@ -6,7 +6,7 @@ use server::catalogue::{Kind, Object, Wanted, database};
 use server::{Flavour, SchemaPrivileges, Session, Version, quote_name};
 
 use super::account::is_role;
-use super::{Ledger, LoadRequest, conditional};
+use super::{Ledger, LoadRequest, WriteRequest, conditional};
 use crate::context::Context;
 use crate::definer::definer_of;
 use crate::manifest::{Manifest, TableEntry};
@@ -42,7 +42,7 @@ pub(crate) fn select(manifest: &mut Manifest, selection: &dyn Wanted) -> Result<
 /// Checks that every data file exists and is as long as the manifest says.
 pub(super) fn files(context: &Context, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
     let mut last = None;
-    for entry in manifest.tables.iter().filter(|entry| entry.data && request.data) {
+    for entry in manifest.tables.iter().filter(|entry| entry.data && request.write.data) {
         for chunk in &entry.chunks {
             let file = manifest.data_file(&request.folder, entry, chunk);
             // Many chunks may share a file.
@@ -66,7 +66,7 @@ pub(super) fn files(context: &Context, request: &LoadRequest, manifest: &Manifes
 /// Checks that the target can hold everything, and has none of it yet.
 pub(super) fn target(
     session: &mut Session,
-    request: &LoadRequest,
+    request: &WriteRequest,
     manifest: &Manifest,
     ledger: &Ledger,
 ) -> Result<(), Error> {
@@ -84,15 +84,17 @@ pub(super) fn target(
     match (begun, request.resume) {
         (true, false) => {
             return Err(Error::Mismatch(format!(
-                "a load of this dump into this server was stopped; --resume continues it. To start over, drop what \
-                 it made and the database `_remora` ({})",
+                "a {} into this server was stopped; --resume continues it. To start over, drop what it made and the \
+                 database `_remora` ({})",
+                ledger.of(),
                 ledger.lock_name()
             )));
         }
         (false, true) => {
-            return Err(Error::Mismatch(
-                "--resume, but there is no stopped load of this dump on this server".to_owned(),
-            ));
+            return Err(Error::Mismatch(format!(
+                "--resume, but there is no stopped {} on this server",
+                ledger.of()
+            )));
         }
         (true, true) => return Ok(()),
         (false, false) => {}
@@ -157,13 +159,18 @@ fn roles(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
 }
 
 /// Checks, before the first step, that the account may do everything that this load will ask of the server.
-pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+pub(super) fn rights(
+    session: &mut Session,
+    request: &WriteRequest,
+    manifest: &Manifest,
+) -> Result<(), Error> {
     let mut wanted: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let mut all = BTreeSet::new();
     for entry in &manifest.tables {
         let own = wanted.entry(entry.table.name.schema.clone()).or_default();
         own.insert("CREATE");
-        if request.data && entry.sum.rows > 0 {
+        // What is still to be read has no chunks yet.
+        if request.data && entry.data && (entry.sum.rows > 0 || entry.chunks.is_empty()) {
             own.extend(["INSERT", "SELECT"]);
         }
     }
@@ -209,7 +216,7 @@ fn databases(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
         if !super::same(object, &found, exact) {
             let wanted = object.statements.join("; ");
             return Err(Error::Mismatch(format!(
-                "database {name} already exists and differs: {}. The dump has: {wanted}. ALTER DATABASE makes it the \
+                "database {name} already exists and differs: {}. The source has: {wanted}. ALTER DATABASE makes it the \
                  same, DROP DATABASE makes room",
                 found.statements.join("; ")
             )));
@@ -219,7 +226,7 @@ fn databases(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
 }
 
 /// Checks that the format of the data files can be sent to this server.
-fn format(session: &Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+fn format(session: &Session, request: &WriteRequest, manifest: &Manifest) -> Result<(), Error> {
     let refusal = match manifest.data_format {
         Format::Sql => {
             "data files of INSERT statements are for other clients: give them to mariadb or mysql, behind \

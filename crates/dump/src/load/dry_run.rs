@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use server::catalogue::{Kind, Object};
 use server::{Session, quote_name};
 
-use super::Ledger;
 use super::object::{enter, leave};
+use super::{Ledger, WriteRequest};
 use crate::Error;
 use crate::definer::definer_of;
 use crate::manifest::Manifest;
@@ -23,8 +23,16 @@ const NOT_PREPARED: u16 = 1295;
 const TOLD_MAX: usize = 10;
 
 /// Creates the objects of the dump, without rows, in temporary databases. On a server of the same version
-/// only the right to set another definer can be missing.
-pub(super) fn run(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Result<(), Error> {
+/// only the right to set another definer can be missing. What is resumed was tried before.
+pub(super) fn run(
+    session: &mut Session,
+    request: &WriteRequest,
+    manifest: &Manifest,
+    ledger: &Ledger,
+) -> Result<(), Error> {
+    if request.resume {
+        return Ok(());
+    }
     if session.about.release() == manifest.source.release() {
         return definers(session, manifest, ledger);
     }

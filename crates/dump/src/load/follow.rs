@@ -9,7 +9,7 @@ use server::TableName;
 use super::rows::TaskSource;
 use crate::journal::{self, Reader, Step};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
-use crate::run::pause;
+use crate::reading::throttle::pause;
 use crate::{Context, Error};
 
 /// How long to wait before looking again.

@@ -3,16 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use server::catalogue::OWN_SCHEMA as SCHEMA;
+use server::catalogue::{OWN_SCHEMA as SCHEMA, Object};
+use server::definition::without_counter;
 use server::{Session, TableName};
 
 use crate::Error;
+use crate::manifest::TableEntry;
 
-/// The ledger of one dump on one target.
+/// The ledger of one dump, or of one copy, on one target.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     table: TableName,
+    of: &'static str,
 }
+
+/// The lines of a ledger: table and chunk, or what stands in their places.
+pub(crate) type Lines = BTreeSet<(usize, i64)>;
 
 /// The chunk number recorded for a table that is loaded in one piece.
 pub(crate) const WHOLE: i64 = -1;
@@ -25,14 +31,37 @@ const WANTED: usize = 0xffff_fffe;
 const COMPLETE: usize = 0xffff_fffd;
 /// The same in a line that marks a view, routine, trigger or event which this load has created.
 pub(crate) const PROGRAMS: usize = 0xffff_fffc;
+/// The same in a line that marks a table which this copy has made or is about to make, by its name.
+const TABLES: usize = 0xffff_fffb;
+/// The same, by the table's name and definition.
+const DEFINITIONS: usize = 0xffff_fffa;
 
 impl Ledger {
     /// `other_name`: the name under which the one table is loaded, if it is another; that is a load of its
     /// own.
-    pub(crate) fn new(id: &str, other_name: Option<&TableName>) -> Ledger {
+    pub(crate) fn of_dump(id: &str, other_name: Option<&TableName>) -> Ledger {
         let end = other_name.map(|name| format!("_{:016x}", mark(&name.to_string()).cast_unsigned()));
         let table = format!("load_{id}{}", end.unwrap_or_default());
-        Ledger { table: TableName { schema: SCHEMA.to_owned(), table } }
+        Ledger { table: TableName { schema: SCHEMA.to_owned(), table }, of: "load of this dump" }
+    }
+
+    /// The ledger of a copy from another server.
+    pub(crate) fn of_copy(id: &str) -> Ledger {
+        let table = TableName { schema: SCHEMA.to_owned(), table: format!("copy_{id}") };
+        Ledger { table, of: "copy of the same from this source" }
+    }
+
+    /// What it is the ledger of, in words.
+    pub(crate) fn of(&self) -> &'static str {
+        self.of
+    }
+
+    /// Takes the lock that its owner holds as long as the session lasts.
+    pub(crate) fn lock(&self, session: &mut Session) -> Result<(), Error> {
+        if session.lock(&self.lock_name(), 0)? {
+            return Ok(());
+        }
+        Err(Error::Busy(format!("another {} into this server", self.of)))
     }
 
     /// The name of the lock that the ledger's owner holds.
@@ -64,7 +93,7 @@ impl Ledger {
         session.execute(&format!(
             "CREATE TABLE IF NOT EXISTS {} (`table` INT UNSIGNED NOT NULL, chunk BIGINT NOT NULL, \
              PRIMARY KEY (`table`, chunk)) ENGINE=InnoDB \
-             COMMENT='what a remora load has done; remora removes it when it is over'",
+             COMMENT='what remora has loaded; remora removes it when it is over'",
             self.table
         ))?;
         Ok(())
@@ -89,7 +118,7 @@ impl Ledger {
 
     /// The chunks that are loaded. This is a locking read, because the server may still be committing a chunk
     /// of a run that was just killed.
-    pub(crate) fn read(&self, session: &mut Session) -> Result<BTreeSet<(usize, i64)>, Error> {
+    pub(crate) fn read(&self, session: &mut Session) -> Result<Lines, Error> {
         let rows =
             session.strings(&format!("SELECT `table`, chunk FROM {} LOCK IN SHARE MODE", self.table))?;
         let number =
@@ -103,6 +132,38 @@ impl Ledger {
                 }),
             })
             .collect()
+    }
+
+    /// Records that a table is about to be made.
+    pub(crate) fn mark_table(&self, session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
+        let (name, definition) = (mark(&entry.table.name.to_string()), of_definition(entry));
+        let lines = format!("({TABLES}, {name}), ({DEFINITIONS}, {definition})");
+        session.execute(&format!("INSERT IGNORE INTO {} VALUES {lines}", self.table))?;
+        Ok(())
+    }
+
+    /// Whether a table was recorded under this name, in the lines of a ledger.
+    pub(crate) fn is_marked(lines: &Lines, name: &TableName) -> bool {
+        lines.contains(&(TABLES, mark(&name.to_string())))
+    }
+
+    /// Whether it was recorded with this definition.
+    pub(crate) fn is_defined(lines: &Lines, entry: &TableEntry) -> bool {
+        lines.contains(&(DEFINITIONS, of_definition(entry)))
+    }
+
+    /// Whether a view, routine, trigger or event is recorded.
+    pub(crate) fn is_program(lines: &Lines, object: &Object) -> bool {
+        lines.contains(&(PROGRAMS, mark(&object.title())))
+    }
+
+    /// Removes what a stopped run has recorded of rows and definitions; the tables that are given stay.
+    pub(crate) fn begin_again(&self, session: &mut Session, kept: &[&TableEntry]) -> Result<(), Error> {
+        session.execute("START TRANSACTION")?;
+        session.execute(&format!("DELETE FROM {} WHERE `table` <= {DEFINITIONS}", self.table))?;
+        kept.iter().try_for_each(|entry| self.mark_table(session, entry))?;
+        session.execute("COMMIT")?;
+        Ok(())
     }
 
     /// Notes what is to be loaded.
@@ -145,6 +206,11 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+/// The number of a table's definition in the ledger, whatever the number that its rows have reached.
+fn of_definition(entry: &TableEntry) -> i64 {
+    mark(&format!("{} {}", entry.table.name, without_counter(&entry.table.definition)))
 }
 
 /// The number of an account or a program in the ledger.

@@ -7,8 +7,8 @@ use server::definition::{counter, plain_indexes};
 use server::{Session, TableName, error_code, quote_name};
 
 use super::ledger::{PROGRAMS, mark};
-use super::rows::{AGAIN, TRIES};
-use super::{Load, connect};
+use super::rows::TRIES;
+use super::{AGAIN, Load, Origin, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
 
@@ -91,10 +91,8 @@ impl Load<'_> {
         let collation = enter(session, object)?;
         let mut make = || -> Result<bool, server::Error> {
             if again {
-                let name = TableName { schema: object.schema.clone(), table: object.name.clone() };
-                let word = object.kind.word().to_ascii_uppercase();
                 // For packages this is a statement only in their own mode.
-                session.execute(&format!("DROP {word} IF EXISTS {name}"))?;
+                session.execute(&drop_statement(object))?;
             }
             object.statements.iter().try_fold(true, |all, statement| match session.execute(statement) {
                 Err(error)
@@ -124,7 +122,7 @@ impl Load<'_> {
             if self.context.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
-            self.make_table(session, entry)
+            if self.kept.contains(&entry.place) { Ok(()) } else { self.make_table(session, entry) }
         })
     }
 
@@ -132,11 +130,14 @@ impl Load<'_> {
         let name = &entry.table.name;
         let in_table = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
         session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(in_table)?;
+        if matches!(self.origin, Origin::Server(_)) {
+            self.ledger.mark_table(session, entry)?;
+        }
         match retried(session, &entry.table.definition) {
             Err(error) if self.request.resume && error.code() == Some(1050) => return Ok(()),
             other => other.map_err(in_table)?,
         };
-        let worthwhile = self.request.data && may_be_deferred(entry, self.is_following);
+        let worthwhile = self.request.data && may_be_deferred(entry, !self.origin.is_whole());
         if worthwhile && entry.table.is_transactional() { defer(session, entry) } else { Ok(()) }
     }
 
@@ -164,6 +165,12 @@ impl Load<'_> {
         let mut moved = self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional());
         moved.try_for_each(|entry| set_counter(session, entry))
     }
+}
+
+/// The statement that drops a view or program, if it is there.
+pub(crate) fn drop_statement(object: &Object) -> String {
+    let name = TableName { schema: object.schema.clone(), table: object.name.clone() };
+    format!("DROP {} IF EXISTS {name}", object.kind.word().to_ascii_uppercase())
 }
 
 /// Statements that are tried again come one after the other.

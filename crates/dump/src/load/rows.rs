@@ -1,25 +1,24 @@
 //! Loads rows into tables: several sessions, each chunk in one transaction with its ledger line.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Session, Source, TableName, quote_name, snapshot};
+use server::{Session, TableName, quote_name, snapshot};
 
 use super::ledger::WHOLE;
-use super::{Load, VerifiedChunks, Verify, connect};
+use super::origin::{ServerOrigin, Settled, SourceSession, Task};
+use super::{AGAIN, Load, Origin, Sent, VerifiedChunks, Verify, connect};
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::parallel::Failure;
 use crate::table_progress::TableProgress;
 use crate::verify::{self, ChunkOf};
-use crate::{Context, Error, select};
+use crate::{Context, Error};
 use progress::count;
 
-/// What to do after the load was stopped by a signal.
-pub(super) const AGAIN: &str = "start again with --resume";
 /// The engine of a table does not have this.
 const NOT_BY_ENGINE: u16 = 1031;
 /// How often something is tried again after a deadlock with another session.
@@ -28,21 +27,23 @@ pub(super) const TRIES: u32 = 20;
 /// This many small tables are committed at once.
 const SMALL_TABLES_MAX: usize = 50;
 
-/// What one session does at a time, by the numbers of tables: a chunk, all chunks of a table whose engine
-/// can't roll back, or some small tables that share a file.
-pub(super) struct Task {
-    pieces: Vec<(usize, Chunk)>,
+/// What one thread has: a session that writes, one that reads back, and one of the source, if rows come from
+/// a server.
+struct Worker {
+    session: Session,
+    reader: Option<Session>,
+    source: Option<SourceSession>,
 }
 
-/// What the sessions share.
-struct Shared<'a> {
-    load: &'a Load<'a>,
-    local_infile: bool,
+/// The sessions of a load, and what they share.
+pub(super) struct Sessions<'a> {
+    pub(super) load: &'a Load<'a>,
+    pub(super) local_infile: bool,
     rows: AtomicU64,
-    tallies: Vec<Arc<TableProgress>>,
+    pub(super) tallies: Vec<Arc<TableProgress>>,
     verified: Mutex<VerifiedChunks>,
     /// What the server warned about, by table.
-    warnings: Mutex<Vec<(TableName, String)>>,
+    pub(super) warnings: Mutex<Vec<(TableName, String)>>,
     failure: Failure,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct TaskSource<'a> {
     load: &'a Load<'a>,
     done: BTreeSet<(usize, i64)>,
     send: Sender<Task>,
-    shared: &'a Shared<'a>,
+    shared: &'a Sessions<'a>,
 }
 
 impl Load<'_> {
@@ -63,13 +64,13 @@ impl Load<'_> {
             self.context.progress.warn("the server does not allow LOAD DATA LOCAL (local_infile is off): rows are loaded by INSERT, which is slower");
         }
         let mut follow = self.follow.take();
-        let total = || -> u64 {
-            let chunks = self.manifest.tables.iter().flat_map(|entry| &entry.chunks);
-            let ways = if self.request.verify == Verify::Rows { 2 } else { 1 };
-            chunks.map(|chunk| chunk.text_bytes * ways).sum()
+        let ways = if self.request.verify == Verify::Rows { 2 } else { 1 };
+        let total = match &self.origin {
+            Origin::Files(files) => files.is_whole.then(|| self.text_bytes() * ways),
+            Origin::Server(rows) => Some(rows.bytes() * ways),
         };
-        self.context.progress.phase("loading", follow.is_none().then(total));
-        let shared = Shared {
+        self.context.progress.phase(self.origin.verb(), total);
+        let shared = Sessions {
             load: self,
             local_infile,
             rows: AtomicU64::new(0),
@@ -86,9 +87,10 @@ impl Load<'_> {
             }
             drop(tasks);
             let feed = TaskSource { load: self, done, send, shared: &shared };
-            shared.failure.guard(|| match &mut follow {
-                Some(follow) => follow.feed(&feed),
-                None => feed.send_all(),
+            shared.failure.guard(|| match (&self.origin, &mut follow) {
+                (Origin::Server(rows), _) => rows.feed(&mut |task| feed.send(task)),
+                (_, Some(follow)) => follow.feed(&feed),
+                _ => feed.send_all(),
             });
         });
         let rows = shared.rows.into_inner();
@@ -101,9 +103,16 @@ impl Load<'_> {
         if let Some(follow) = follow {
             follow.finish(self.context, &mut self.manifest)?;
         }
+        if let Origin::Server(rows) = &self.origin {
+            rows.finish(&mut self.manifest);
+        }
         self.verified.extend(verified);
-        self.summary.text_bytes = self.manifest.tables.iter().map(TableEntry::text_bytes).sum();
+        self.summary.text_bytes = self.text_bytes();
         Ok(())
+    }
+
+    fn text_bytes(&self) -> u64 {
+        self.manifest.tables.iter().map(TableEntry::text_bytes).sum()
     }
 }
 
@@ -159,7 +168,7 @@ impl TaskSource<'_> {
                 }
             }
         }
-        if pieces.is_empty() { Ok(()) } else { self.send(Task { pieces }) }
+        if pieces.is_empty() { Ok(()) } else { self.send(Task { pieces, planned_bytes: 0 }) }
     }
 
     /// Hands on a chunk of a table whose engine can roll back.
@@ -167,7 +176,7 @@ impl TaskSource<'_> {
         if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
             self.shared.committed(table, &chunk);
         } else if chunk.sum.rows > 0 {
-            self.send(Task { pieces: vec![(table, chunk)] })?;
+            self.send(Task { pieces: vec![(table, chunk)], planned_bytes: 0 })?;
         }
         Ok(())
     }
@@ -177,7 +186,8 @@ impl TaskSource<'_> {
         if self.done.contains(&(self.place(table), WHOLE)) {
             chunks.iter().for_each(|chunk| self.shared.committed(table, chunk));
         } else if !chunks.is_empty() {
-            self.send(Task { pieces: chunks.into_iter().map(|chunk| (table, chunk)).collect() })?;
+            let pieces = chunks.into_iter().map(|chunk| (table, chunk)).collect();
+            self.send(Task { pieces, planned_bytes: 0 })?;
         }
         Ok(())
     }
@@ -187,6 +197,7 @@ impl TaskSource<'_> {
         self.load.manifest.tables[table].place
     }
 
+    /// Hands on a task as soon as somebody takes it.
     fn send(&self, task: Task) -> Result<(), Error> {
         // If nobody takes it any more, the reason is already known.
         self.send.send(task).ok();
@@ -215,66 +226,136 @@ impl TaskSource<'_> {
     }
 }
 
-impl Shared<'_> {
+impl Sessions<'_> {
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
-        let mut session = connect(self.load.target, self.load.request)?;
-        let verifies = self.load.request.verify == Verify::Rows;
-        let mut reader = verifies.then(|| snapshot::connect(self.load.target)).transpose()?;
+        let load = self.load;
+        let verifies = load.request.verify == Verify::Rows;
+        let mut worker = Worker {
+            session: connect(load.target, load.request)?,
+            reader: verifies.then(|| snapshot::connect(load.target)).transpose()?,
+            source: load.origin.session(),
+        };
         for task in tasks {
-            if self.load.context.is_stopped() {
+            if load.context.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
             if self.failure.is_there() {
                 return Ok(());
             }
-            let mut tries = 0;
-            loop {
-                let done = self.task(&mut session, &task);
-                let cause = match &done {
-                    Err(Error::Server(error)) => Some(error),
-                    Err(Error::Object { source, .. }) => Some(source.as_ref()),
-                    _ => None,
-                };
-                if !cause.is_some_and(server::Error::is_retryable) || tries == TRIES {
-                    break done?;
-                }
-                session.execute("ROLLBACK")?;
-                tries += 1;
-            }
-            if let Some(reader) = &mut reader {
-                self.verify_rows(reader, &task)?;
+            match (&load.origin, worker.source.clone()) {
+                (Origin::Server(rows), Some(source)) => self.copy(&mut worker, *rows, &source, task)?,
+                _ => drop(self.load_task(&mut worker, &task.pieces)?),
             }
         }
         Ok(())
+    }
+
+    /// Copies what a task has from the source. What a stopped run has left of it and is right stays.
+    fn copy(
+        &self,
+        worker: &mut Worker,
+        rows: &dyn ServerOrigin,
+        source: &SourceSession,
+        task: Task,
+    ) -> Result<(), Error> {
+        let is_over = || self.load.context.is_stopped() || self.failure.is_there();
+        rows.wait(source, &is_over)?;
+        let began = Instant::now();
+        let Task { pieces, planned_bytes } = task;
+        let mut found = Settled { missing: pieces, there: Vec::new() };
+        if let Some(reader) = worker.reader.as_mut().filter(|_| !self.load.kept.is_empty()) {
+            found = rows.settle(self.load, source, (&mut worker.session, reader), found.missing)?;
+            self.there(&mut worker.session, &found.there)?;
+        }
+        let mut done = found.there;
+        done.extend(self.load_task(worker, &found.missing)?);
+        rows.note(planned_bytes, began.elapsed());
+        let ended = rows.add(source, done)?;
+        ended.iter().for_each(|table| self.tallies[*table].end(&*self.load.context.progress));
+        Ok(())
+    }
+
+    /// Records chunks that a stopped run has written and that are right.
+    fn there(&self, session: &mut Session, chunks: &[(usize, Chunk)]) -> Result<(), Error> {
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<_> = chunks.iter().map(|(at, chunk)| (*at, i64::from(chunk.number))).collect();
+        self.load.ledger.add_all(session, &lines)?;
+        for (at, chunk) in chunks {
+            self.committed(*at, chunk);
+            self.is_verified(*at, chunk);
+        }
+        Ok(())
+    }
+
+    /// Loads the chunks of a task, in one transaction, and reads them back. Returns them with their sums.
+    fn load_task(
+        &self,
+        worker: &mut Worker,
+        pieces: &[(usize, Chunk)],
+    ) -> Result<Vec<(usize, Chunk)>, Error> {
+        if pieces.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut tries = 0;
+        let done = loop {
+            let done = self.transaction(worker, pieces);
+            let cause = match &done {
+                Err(Error::Server(error)) => Some(error),
+                Err(Error::Object { source, .. }) => Some(source.as_ref()),
+                _ => None,
+            };
+            if !cause.is_some_and(server::Error::is_retryable) || tries == TRIES {
+                break done?;
+            }
+            worker.session.execute("ROLLBACK")?;
+            tries += 1;
+        };
+        if let Some(reader) = &mut worker.reader {
+            self.verify_rows(reader, &done)?;
+        }
+        Ok(done)
     }
 
     /// Reads back the chunks of a task right after loading, while they are in memory and other sessions wait
     /// for each other or the disk. A chunk that differs is read again in the end, and judged then.
-    fn verify_rows(&self, reader: &mut Session, task: &Task) -> Result<(), Error> {
-        for (table, chunk) in &task.pieces {
+    fn verify_rows(&self, reader: &mut Session, done: &[(usize, Chunk)]) -> Result<(), Error> {
+        for (table, chunk) in done {
             let entry = &self.load.manifest.tables[*table];
             let part = ChunkOf { entry, chunk, condition: None };
             let sum = verify::sum(self.load.context, reader, &part, &mut |_, _, _| {})?;
             if sum == chunk.sum {
-                let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-                verified.insert((entry.table.name.clone(), chunk.number));
+                self.is_verified(*table, chunk);
             }
         }
         Ok(())
     }
 
-    fn task(&self, session: &mut Session, task: &Task) -> Result<(), Error> {
+    fn is_verified(&self, table: usize, chunk: &Chunk) {
+        let name = self.load.manifest.tables[table].table.name.clone();
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert((name, chunk.number));
+    }
+
+    fn transaction(
+        &self,
+        worker: &mut Worker,
+        pieces: &[(usize, Chunk)],
+    ) -> Result<Vec<(usize, Chunk)>, Error> {
         let tables = &self.load.manifest.tables;
+        let session = &mut worker.session;
         let whole =
-            task.pieces.first().map(|(table, _)| *table).filter(|at| !tables[*at].table.is_transactional());
+            pieces.first().map(|(table, _)| *table).filter(|at| !tables[*at].table.is_transactional());
         if let Some(table) = whole {
             empty(session, &tables[table])?;
         }
         session.execute("START TRANSACTION")?;
-        for (table, chunk) in &task.pieces {
+        let mut done = Vec::new();
+        for (table, chunk) in pieces {
             let entry = &tables[*table];
-            let rows = self.chunk(session, (*table, entry), chunk)?;
-            if rows != chunk.sum.rows {
+            let mut text = self.text(worker.source.as_ref(), *table, chunk);
+            let (sent, rows) = self.send(session, entry, chunk, &mut text)?;
+            if rows != sent.sum.rows {
                 session.execute("ROLLBACK")?;
                 return Err(Error::Different {
                     tables: 1,
@@ -282,150 +363,38 @@ impl Shared<'_> {
                         "table {}, chunk {}: the server accepted {rows} of {}",
                         entry.table.name,
                         chunk.number,
-                        count(chunk.sum.rows, "row")
+                        count(sent.sum.rows, "row")
                     )],
                 });
             }
+            let Sent { sum, text_bytes } = sent;
+            done.push((*table, Chunk { sum, text_bytes, ..chunk.clone() }));
         }
         let lines: Vec<(usize, i64)> = match whole {
             Some(table) => vec![(tables[table].place, WHOLE)],
-            None => {
-                task.pieces.iter().map(|(at, chunk)| (tables[*at].place, i64::from(chunk.number))).collect()
-            }
+            None => pieces.iter().map(|(at, chunk)| (tables[*at].place, i64::from(chunk.number))).collect(),
         };
         self.load.ledger.add_all(session, &lines)?;
         session.execute("COMMIT")?;
-        task.pieces.iter().for_each(|(table, chunk)| self.committed(*table, chunk));
-        Ok(())
+        done.iter().for_each(|(table, chunk)| self.committed(*table, chunk));
+        Ok(done)
     }
 
     /// Records a chunk that is committed.
     fn committed(&self, table: usize, chunk: &Chunk) {
         let rows = chunk.sum.rows;
         self.rows.fetch_add(rows, Ordering::Relaxed);
+        if matches!(self.load.origin, Origin::Server(_)) {
+            return;
+        }
         let progress = &*self.load.context.progress;
         if self.tallies[table].add(progress, rows, 0, 0) == self.load.manifest.tables[table].sum.rows {
             self.tallies[table].end(progress);
         }
     }
-
-    /// Sends a chunk. Returns the number of rows that the server accepted.
-    fn chunk(
-        &self,
-        session: &mut Session,
-        (at, entry): (usize, &TableEntry),
-        chunk: &Chunk,
-    ) -> Result<u64, Error> {
-        let path = self.load.manifest.path(&self.load.request.folder, entry, chunk);
-        let name = &entry.table.name;
-        let in_chunk = |source: server::Error| match source {
-            server::Error::Source(source) if self.load.context.is_stopped() => {
-                drop(source);
-                Error::Stopped(AGAIN)
-            }
-            server::Error::Source(source) => Error::File { name: path.clone(), source },
-            source => Error::Object {
-                object: format!("table {name}, chunk {}", chunk.number),
-                source: Box::new(source),
-            },
-        };
-        let statement = select::load_data(entry, name, self.load.manifest.data_format);
-        let Some(statement) = statement.filter(|_| self.local_infile) else {
-            return self.insert(session, entry, chunk);
-        };
-        let report = session.load(&statement, self.source((at, entry), chunk)).map_err(in_chunk)?;
-        if report.warnings > 0 {
-            let first = session.warnings()?.into_iter().next();
-            let words = first.map(|warning| warning.message).unwrap_or_default();
-            self.warned(
-                name,
-                format!(
-                    "table {name}, chunk {}: {}, the first: {words}",
-                    chunk.number,
-                    count(report.warnings, "warning")
-                ),
-            );
-        }
-        Ok(report.records.saturating_sub(report.skipped).saturating_sub(report.deleted))
-    }
-
-    /// The server warned about rows. That is no failure in itself: it also warns about values that it stores
-    /// unchanged, like the empty ENUM. So if the rows are read back, that decides whether it is shown.
-    fn warned(&self, table: &TableName, text: String) {
-        if self.load.request.verify == Verify::Rows {
-            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-            warnings.push((table.clone(), text));
-        } else {
-            self.load.context.progress.note(&text);
-        }
-    }
-
-    /// The text of a chunk's file, in the form that LOAD DATA takes.
-    fn source(&self, (at, entry): (usize, &TableEntry), chunk: &Chunk) -> Source {
-        let context = &self.load.context;
-        let (disk, stop, progress) =
-            (Arc::clone(&context.disk), Arc::clone(&context.stop), Arc::clone(&context.progress));
-        let file = self.load.manifest.data_file(&self.load.request.folder, entry, chunk);
-        let tally = Arc::clone(&self.tallies[at]);
-        let each_row = (chunk.text_bytes / chunk.sum.rows.max(1)).max(1);
-        Box::new(move |to: &mut dyn Write| {
-            file.read(&*disk, &mut |piece| {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(io::Error::other("stopped"));
-                }
-                progress.read(piece.len() as u64);
-                progress.done(piece.len() as u64 / each_row, piece.len() as u64);
-                let bytes = piece.len() as u64;
-                tally.add(&*progress, 0, bytes, bytes);
-                to.write_all(piece)
-            })
-        })
-    }
-
-    /// Loads without LOAD DATA LOCAL.
-    fn insert(&self, session: &mut Session, entry: &TableEntry, chunk: &Chunk) -> Result<u64, Error> {
-        let load = self.load;
-        let file = load.manifest.data_file(&load.request.folder, entry, chunk);
-        let columns = select::literals(entry);
-        let mut encoder = crate::format::hexadecimal(&entry.table.name, &columns);
-        let mut text = Vec::new();
-        let mut rows = 0;
-        let mut failed = None;
-        let mut send = |text: &mut Vec<u8>, rest: bool| -> io::Result<()> {
-            while let Some(end) = memchr::memchr(b'\n', text) {
-                let rest = text.split_off(end + 1);
-                // The encoder writes ASCII, and names.
-                let statement = server::text::text(std::mem::replace(text, rest));
-                match session.execute(statement.trim_end_matches(['\n', ';'])) {
-                    Ok(done) => rows += done.affected,
-                    Err(error) => {
-                        failed = Some(error);
-                        return Err(io::Error::other("the server refused a statement"));
-                    }
-                }
-            }
-            if rest && !text.is_empty() { Err(io::Error::other("a statement without end")) } else { Ok(()) }
-        };
-        let read = file.read(&*load.context.disk, &mut |piece| {
-            encoder.encode(piece, &mut text);
-            load.context.progress.read(piece.len() as u64);
-            send(&mut text, false)
-        });
-        let sent = read.and_then(|()| {
-            encoder.finish(&mut text);
-            send(&mut text, true)
-        });
-        if let Some(source) = failed {
-            return Err(Error::Object {
-                object: format!("table {}, chunk {}", entry.table.name, chunk.number),
-                source: Box::new(source),
-            });
-        }
-        sent.map_err(Error::file(&file.path))?;
-        Ok(rows)
-    }
 }
 
 pub(super) fn tally(entry: &TableEntry) -> TableProgress {
-    TableProgress::new(&entry.table.name, entry.text_bytes())
+    let bytes = if entry.chunks.is_empty() { entry.table.bytes } else { entry.text_bytes() };
+    TableProgress::new(&entry.table.name, bytes)
 }

@@ -14,8 +14,8 @@ use rows::{Dialect, Nulls, RecordValues, Rewriter};
 use server::{Session, snapshot};
 
 use super::object::{build, defer, set_counter};
-use super::rows::{AGAIN, tally};
-use super::{Load, VerifiedChunks, Verify, connect};
+use super::rows::tally;
+use super::{AGAIN, Load, Origin, VerifiedChunks, Verify, connect};
 use crate::hash::{Adder, Sum};
 use crate::manifest::TableEntry;
 use crate::parallel::each;
@@ -60,11 +60,13 @@ impl Load<'_> {
     /// Loads the large tables that are not loaded yet, if the server and the tables allow it. The server
     /// imports and checks a table with one processor, so several are filled at once.
     pub(super) fn fill(&mut self, session: &mut Session) -> Result<(), Error> {
+        let Origin::Files(files) = &self.origin else { return Ok(()) };
+        let physical = files.physical;
         let done = self.ledger.read(session)?;
         let mut large = Vec::new();
         for entry in &self.manifest.tables {
             // This comes first, also when no more files are written.
-            if self.empty_again(session, entry, &done)? && self.request.physical && is_large(entry) {
+            if self.empty_again(session, entry, &done)? && physical && is_large(entry) {
                 large.push(entry);
             }
         }
@@ -297,8 +299,9 @@ impl Load<'_> {
 
     /// Reads the files of a table and passes their text on in pieces of whole lines.
     fn cut(&self, entry: &TableEntry, send: &SyncSender<Result<Vec<u8>, ()>>) -> Result<(), Error> {
+        let Origin::Files(files) = &self.origin else { return Ok(()) };
         for chunk in &entry.chunks {
-            let file = self.manifest.data_file(&self.request.folder, entry, chunk);
+            let file = self.manifest.data_file(files.folder, entry, chunk);
             let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
             let mut is_over = false;
             let read = file.read(&*self.context.disk, &mut |text| {

@@ -16,10 +16,10 @@ impl Load<'_> {
     /// exactly the same.
     pub(super) fn verify_objects(&self) -> Result<(), Error> {
         let mut session = snapshot::connect(self.target)?;
-        let folds = session.about.lower_case_table_names != 0;
-        let there = Catalogue::definitions(&mut session, &ManifestFilter::new(&self.manifest, folds))?;
+        let folded = fold_of(&session);
+        let filter = ManifestFilter::new(&self.manifest, folded.folds);
+        let there = Catalogue::definitions(&mut session, &filter)?;
         let exact = session.about.release() == self.manifest.source.release();
-        let folded = NameFolding { folds };
         let objects: BTreeMap<_, _> = there.objects.iter().map(|found| (folded.key(found), found)).collect();
         let mut differences = Vec::new();
         for object in &self.manifest.objects {
@@ -86,6 +86,11 @@ impl Load<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct NameFolding {
     pub(crate) folds: bool,
+}
+
+/// How a target compares names with those of a source.
+pub(crate) fn fold_of(session: &Session) -> NameFolding {
+    NameFolding { folds: session.about.lower_case_table_names != 0 }
 }
 
 impl NameFolding {

@@ -17,8 +17,8 @@ pub struct Source {
     pub server_id: u64,
     /// Its `lower_case_table_names`.
     pub lower_case_table_names: u8,
-    /// How all sessions got the same snapshot.
-    pub snapshot: SnapshotMethod,
+    /// How all sessions got the same snapshot; `None` before there is one.
+    pub snapshot: Option<SnapshotMethod>,
     /// The position of that state in the server's binary log.
     pub position: Option<Position>,
     /// For a replica, its position in the binary log of its source: columns of SHOW SLAVE STATUS, read soon
@@ -38,7 +38,7 @@ impl Source {
             host: String::new(),
             server_id: 0,
             lower_case_table_names: 0,
-            snapshot: SnapshotMethod::Stopped,
+            snapshot: Some(SnapshotMethod::Stopped),
             position: None,
             replica_of: Vec::new(),
         }
@@ -67,7 +67,7 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierState {
     /// How all sessions got the same snapshot.
-    pub snapshot: SnapshotMethod,
+    pub snapshot: Option<SnapshotMethod>,
     /// Its position in the server's binary log.
     pub position: Option<Position>,
 }

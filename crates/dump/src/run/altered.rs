@@ -41,7 +41,7 @@ pub(super) fn read_again(
     let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
         return Err(Error::Altered { table: name.to_string(), what });
     };
-    manifest.tables[at] = super::entry(&table, job.request);
+    manifest.tables[at] = job.request.read.entry(&table);
     let entry = &manifest.tables[at];
     let folder = job.request.folder.join(&entry.folder);
     super::resume::clear(&*job.context.disk, &folder)?;

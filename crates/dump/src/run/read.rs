@@ -6,11 +6,11 @@ use std::path::Path;
 use disk::Output;
 use server::Session;
 
-use super::check::explain;
 use super::shared::{STOPPED, Shared};
 use crate::canonical::CanonicalLines;
 use crate::data_file::Writer;
 use crate::manifest::{Chunk, SharedFilePart, TableEntry};
+use crate::reading::table_check::explain;
 use crate::{Error, plan, select};
 
 impl Shared<'_> {

@@ -55,7 +55,7 @@ impl StoppedDump {
             )));
         }
         let form = Manifest::new(String::new(), begun.source.clone(), request.format, request.codec.0);
-        if begun.data_extension != form.data_extension || begun.condition != request.conditions.all {
+        if begun.data_extension != form.data_extension || begun.condition != request.read.conditions.all {
             return Err(Error::Mismatch(format!(
                 "the stopped dump has files of {}{}; resume it with the same --format, --compress and --where",
                 begun.data_extension,

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use server::Hold;
 use server::definition::with_counter;
 
-use super::chunk_size::ChunkSize;
-use super::throttle::Throttle;
 use super::{Context, DumpRequest};
 use crate::Error;
 use crate::journal::Journal;
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::parallel::Failure;
+use crate::reading::chunk_size::ChunkSize;
+use crate::reading::throttle::Throttle;
 use crate::table_progress::TableProgress;
 
 /// What to do with the folder of a dump that was stopped.
@@ -68,18 +68,15 @@ impl State {
 
 impl<'a> Shared<'a> {
     pub(super) fn new(job: Job<'a>, manifest: &'a Manifest, locks: Option<Hold>) -> Shared<'a> {
-        let request = job.request;
+        let request = &job.request.read;
         let due = || manifest.tables.iter().filter(|entry| entry.is_due());
-        let total = due().map(|entry| entry.table.bytes).sum();
         let unversioned = due().filter(|entry| !entry.table.is_transactional()).count();
         let tally = |entry: &TableEntry| TableProgress::new(&entry.table.name, entry.table.bytes);
         Shared {
             job,
             manifest,
             throttle: Throttle::new(request.limits, request.sessions),
-            pace: Mutex::new(
-                request.chunk_bytes.map_or_else(|| ChunkSize::new(total, request.sessions), ChunkSize::fixed),
-            ),
+            pace: request.chunk_size(&manifest.tables),
             states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
             tallies: manifest.tables.iter().map(tally).collect(),
             locked: Mutex::new((unversioned, locks)),

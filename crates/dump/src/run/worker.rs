@@ -8,11 +8,11 @@ use server::Session;
 use server::snapshot::Snapshot;
 
 use super::altered::{leave_out, read_again};
-use super::check::explain;
-use super::read_units;
 use super::shared::{Job, STOPPED, Shared, State, is_damage};
 use super::table_ids::TableIds;
 use crate::manifest::{Chunk, Manifest};
+use crate::reading::read_units;
+use crate::reading::table_check::explain;
 use crate::{Error, plan};
 
 /// What one session does at a time.
@@ -42,7 +42,7 @@ pub(super) fn run(
     let mut sessions = std::mem::take(&mut snapshot.sessions).into_iter();
     let mut planner = sessions.next();
     std::thread::scope(|scope| {
-        let (send, tasks) = crossbeam_channel::bounded::<Task>(job.request.sessions);
+        let (send, tasks) = crossbeam_channel::bounded::<Task>(job.request.read.sessions);
         for session in sessions {
             let (tasks, shared) = (tasks.clone(), &shared);
             scope.spawn(move || shared.failure.guard(|| shared.work(session, &tasks)));
@@ -89,7 +89,7 @@ impl Shared<'_> {
             let table = &self.manifest.tables[*at].table;
             (table.is_transactional(), std::cmp::Reverse(table.bytes))
         });
-        let (small, large) = read_units::split(self.manifest, order);
+        let (small, large) = read_units::split(&self.manifest.tables, order);
         for at in large {
             let table = &self.manifest.tables[at].table;
             let mut number = 0;

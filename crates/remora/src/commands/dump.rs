@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
-use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection};
+use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, ReadRequest, Selection};
 use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
@@ -150,28 +150,30 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let target = arguments.server.target(password)?;
     let world = world(report)?;
     let request = DumpRequest {
-        selection: Selection {
-            include: arguments.names.clone(),
-            exclude: arguments.exclude.clone(),
-            no_accounts: arguments.no_users,
+        read: ReadRequest {
+            selection: Selection {
+                include: arguments.names.clone(),
+                exclude: arguments.exclude.clone(),
+                no_accounts: arguments.no_users,
+            },
+            sessions: sessions(arguments.sessions, 0),
+            conditions: conditions(&arguments.condition)?,
+            data: !arguments.no_data,
+            history: !arguments.no_history,
+            chunk_bytes: arguments.chunk.map(|bytes| bytes as u64),
+            limits: Limits {
+                bytes_per_second: arguments.max_rate.map(|bytes| bytes as u64),
+                threads_running: arguments.max_threads_running,
+            },
+            lock_wait: Duration::from_secs(arguments.lock_wait.into()),
+            block_ddl: arguments.block_ddl,
+            kill_long_queries: arguments.kill_long_queries,
         },
         folder: arguments.output.clone().unwrap_or_default(),
-        block_ddl: arguments.block_ddl,
         resume: arguments.resume,
-        sessions: sessions(arguments.sessions, 0),
         format: arguments.format,
         codec: arguments.compress,
-        conditions: conditions(&arguments.condition)?,
-        data: !arguments.no_data,
-        history: !arguments.no_history,
         definer: arguments.definer.clone().unwrap_or_default(),
-        chunk_bytes: arguments.chunk.map(|bytes| bytes as u64),
-        limits: Limits {
-            bytes_per_second: arguments.max_rate.map(|bytes| bytes as u64),
-            threads_running: arguments.max_threads_running,
-        },
-        lock_wait: Duration::from_secs(arguments.lock_wait.into()),
-        kill_long_queries: arguments.kill_long_queries,
     };
     let summary = dump::dump(&world, &target, &request)?;
     report.end();
@@ -228,7 +230,7 @@ fn summarise(
     Ok(())
 }
 
-fn conditions(texts: &[String]) -> anyhow::Result<Conditions> {
+pub(super) fn conditions(texts: &[String]) -> anyhow::Result<Conditions> {
     let mut conditions = Conditions::default();
     for text in texts {
         conditions.add(text).map_err(|why| usage(format!("--where: {why}")))?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
+use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify, WriteRequest};
 use progress::{Progress, count};
 use serde_json::json;
 use server::TableName;
@@ -108,15 +108,17 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             no_accounts: arguments.no_users,
         },
         other_name: arguments.other_name.clone(),
-        // While a session waits for its commit, another works.
-        sessions: sessions(arguments.sessions, 1),
-        resume: arguments.resume,
         follow: arguments.follow,
-        verify: if arguments.no_verify { Verify::Counts } else { Verify::Rows },
-        definer: arguments.definer.clone(),
-        no_binlog: arguments.no_binlog,
-        data: !arguments.no_data,
         physical: arguments.physical,
+        write: WriteRequest {
+            // While a session waits for its commit, another works.
+            sessions: sessions(arguments.sessions, 1),
+            resume: arguments.resume,
+            verify: if arguments.no_verify { Verify::Counts } else { Verify::Rows },
+            definer: arguments.definer.clone(),
+            no_binlog: arguments.no_binlog,
+            data: !arguments.no_data,
+        },
     };
     let machine = arguments.machine.reach()?;
     let world = dump::Context { server: machine.files(), ..world(report)? };
@@ -136,7 +138,7 @@ fn summarise(
     report: &Report,
 ) -> anyhow::Result<()> {
     let rate = report::as_f64(summary.rows) / seconds;
-    let proven = request.verify == Verify::Rows;
+    let proven = request.write.verify == Verify::Rows;
     if report.is_json() {
         report.message(&json!({
             "message_type": "summary", "folder": request.folder, "tables": summary.tables,
@@ -158,7 +160,7 @@ fn summarise(
     Ok(())
 }
 
-fn definer(text: &str) -> Result<Definer, String> {
+pub(super) fn definer(text: &str) -> Result<Definer, String> {
     match text {
         "keep" => Ok(Definer::Keep),
         "me" => Ok(Definer::Loader),

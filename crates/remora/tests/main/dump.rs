@@ -14,6 +14,10 @@ use crate::support::{Ended, Running, connect, remora, start, tell, until};
 
 #[path = "dump/account.rs"]
 mod account;
+#[path = "dump/copy.rs"]
+mod copy;
+#[path = "dump/copy_kill.rs"]
+mod copy_kill;
 #[path = "dump/damage.rs"]
 mod damage;
 #[path = "dump/ddl.rs"]
@@ -130,7 +134,7 @@ impl Pair {
         let ledger = session.value(sql).unwrap()?;
         // It may be gone by now.
         // Other lines say which tables are to be loaded.
-        let sql = format!("SELECT COUNT(*) FROM _remora.{ledger} WHERE `table` < 4294967292");
+        let sql = format!("SELECT COUNT(*) FROM _remora.{ledger} WHERE `table` < 4294967290");
         session.value(&sql).ok()??.parse().ok()
     }
 
@@ -338,11 +342,16 @@ impl Gate {
         assert!(self.holder.lock(Gate::NAME, 100).unwrap());
     }
 
-    /// Starts a dump of all of d that comes to a stop in t.
-    fn dump(&self, pair: &Pair, name: &str, arguments: &[&str]) -> Running {
+    /// The condition on rows that waits for the lock.
+    fn condition() -> String {
         // Not a constant, which MySQL would lock before the first row.
         let lock = format!("CONCAT('{}', LEFT(id, 0))", Gate::NAME);
-        let condition = format!("id <= 1500 OR (GET_LOCK({lock}, 300) = 1 AND RELEASE_LOCK({lock}) = 1)");
+        format!("id <= 1500 OR (GET_LOCK({lock}, 300) = 1 AND RELEASE_LOCK({lock}) = 1)")
+    }
+
+    /// Starts a dump of all of d that comes to a stop in t.
+    fn dump(&self, pair: &Pair, name: &str, arguments: &[&str]) -> Running {
+        let condition = Gate::condition();
         let all = ["d", "-o", name, "-j", "1", "--chunk", "32K", "--where", &condition];
         pair.spawn(&pair.from, "dump", &[&all[..], arguments].concat())
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
-use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Selection};
+use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, ReadRequest, Selection};
 use failure::{Failure, usage};
 use humanize::text;
 use instance::binary_log::BinaryLog;
@@ -231,21 +231,23 @@ fn dump_from(
         progress: Arc::new(WithoutNotes(report.clone())),
     };
     let request = DumpRequest {
-        selection,
+        read: ReadRequest {
+            selection,
+            sessions: arguments.jobs.unwrap_or_else(commands::cores),
+            conditions: Conditions::default(),
+            data: true,
+            history: true,
+            chunk_bytes: None,
+            limits: Limits { bytes_per_second: None, threads_running: None },
+            lock_wait: LOCK_WAIT,
+            block_ddl: false,
+            kill_long_queries: false,
+        },
         folder: work.join(DUMP),
-        sessions: arguments.jobs.unwrap_or_else(commands::cores),
         format: Format::Tsv,
         codec: (Codec::Zstd, 1),
-        conditions: Conditions::default(),
-        data: true,
-        history: true,
         resume: false,
         definer: Definer::default(),
-        chunk_bytes: None,
-        limits: Limits { bytes_per_second: None, threads_running: None },
-        lock_wait: LOCK_WAIT,
-        block_ddl: false,
-        kill_long_queries: false,
     };
     let summary = dump::dump(&world, &instance::target(&server)?, &request)?;
     Ok(Dumped { summary, prepared, reached })

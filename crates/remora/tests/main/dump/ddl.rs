@@ -124,7 +124,7 @@ fn ddl_on_older_tables_is_named() {
         assert!(ended.err.contains(&format!("`d`.`{table}` was altered")), "{table}: {}", ended.err);
     }
     assert!(!ended.err.contains("`d`.`same`"), "{}", ended.err);
-    assert!(ended.err.contains("table `d`.`large`: altered after it was dumped"), "{}", ended.err);
+    assert!(ended.err.contains("table `d`.`large`: altered after it was read"), "{}", ended.err);
     pair.load(&["d.dump"]).exits(0);
     let mut target = pair.target();
     let of = |table: &str| target.definition(&format!("d.{table}").parse().unwrap()).unwrap();

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sandbox::Product;
 
+use super::copy::copy;
 use super::{Pair, case, run_sql};
 use crate::support::{places, skipped};
 
@@ -41,6 +42,14 @@ fn is_moved(test: &str, moved: &Move<'_>) {
     run_sql(&pair.from, "own", &folder.join(moved.file));
     pair.dump(&["own", "-o", "own.dump"]).exits(0);
     let mut left_out: Vec<String> = Vec::new();
+    // A copy's dry run names all of it at once, and makes nothing.
+    let plan = copy(&pair, &["own", "--dry-run"]).exits(1).out;
+    for object in moved.refused {
+        assert!(plan.contains(&format!("`own`.`{object}`")), "{object}: {plan}");
+    }
+    let left = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('own', '_remora') OR \
+                SCHEMA_NAME LIKE '%trial%'";
+    assert_eq!(pair.target().value(left).unwrap().as_deref(), Some("0"));
     // What the target lacks as a whole is named first, and then what it does not understand.
     let ended = loop {
         let exclude = left_out.iter().flat_map(|name| ["--exclude", name]);

@@ -7,6 +7,7 @@ use std::process::Command;
 use sandbox::{Family, Product};
 use server::Session;
 
+use super::copy::copy;
 use super::{Pair, assert_equal, case, described, run_sql};
 use crate::support::{connect, of_today, on_products, products, skipped, start};
 
@@ -41,7 +42,7 @@ fn odd_settings(pair: &Pair, odd: bool) {
     }
 }
 
-/// Dumps every case, loads it into another server of the same version, and compares.
+/// Dumps every case, loads it into another server of the same version, and compares. A copy is the same.
 fn round_trips(pair: &Pair) {
     let mut wrong = Vec::new();
     for case in cases() {
@@ -63,10 +64,17 @@ fn round_trips(pair: &Pair) {
         let dumped = pair.dump(&line);
         let loaded = pair.load(&[&name, "-j", "2"]);
         odd_settings(pair, false);
-        dumped.exits(code).says(&expected.collect::<Vec<_>>());
+        let expected: Vec<_> = expected.collect();
+        dumped.exits(code).says(&expected);
         loaded.exits(0);
         let (mut before, after) =
             (described(&mut pair.source(), &schema, true), described(&mut pair.target(), &schema, true));
+        pair.target().execute(&format!("DROP DATABASE `{schema}`")).unwrap();
+        odd_settings(pair, true);
+        let copied = copy(pair, &[&[line[0], "-j", "2"], &line[5..]].concat());
+        odd_settings(pair, false);
+        copied.exits(code).says(&expected);
+        assert_eq!(described(&mut pair.target(), &schema, true), after, "{name}: copied");
         let lost = std::fs::read_to_string(case.join("lost")).unwrap_or_default();
         lost.lines().for_each(|key| assert!(before.remove(key).is_some(), "{name}: {key}"));
         for (key, value) in &before {

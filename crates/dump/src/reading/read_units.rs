@@ -4,7 +4,7 @@ use server::Session;
 use server::catalogue::{Partition, Table};
 
 use crate::key_range::Range;
-use crate::manifest::Manifest;
+use crate::manifest::TableEntry;
 use crate::plan::Cut;
 use crate::{Error, plan};
 
@@ -12,16 +12,16 @@ use crate::{Error, plan};
 const SMALL_TABLES_MIN: usize = 200;
 /// A table with at most this many bytes is small. An empty InnoDB table has 16 KiB.
 const SMALL_BYTES: u64 = 128 << 10;
-/// This many small tables share a file. When one of them is altered, or the dump is stopped, all are read
+/// This many small tables share a file. When one of them is altered, or it is stopped, all are read
 /// again.
 const SMALL_TABLES_MAX: usize = 250;
 /// The most partitions in one query.
 const PARTITIONS_MAX: usize = 500;
 
 /// Groups of small tables that share a file, and all other tables, in the given order.
-pub(super) fn split(manifest: &Manifest, order: Vec<usize>) -> (Vec<Vec<usize>>, Vec<usize>) {
+pub(crate) fn split(tables: &[TableEntry], order: Vec<usize>) -> (Vec<Vec<usize>>, Vec<usize>) {
     let is_small = |at: &usize| {
-        let table = &manifest.tables[*at].table;
+        let table = &tables[*at].table;
         table.bytes <= SMALL_BYTES && table.partitions.is_empty() && table.is_transactional()
     };
     let (small, large): (Vec<usize>, Vec<usize>) = order.iter().partition(|at| is_small(at));
@@ -32,10 +32,10 @@ pub(super) fn split(manifest: &Manifest, order: Vec<usize>) -> (Vec<Vec<usize>>,
 }
 
 /// Takes the partitions of a chunk, none for the whole table, its range, and its estimated bytes.
-pub(super) type OnUnit<'a> = &'a mut dyn FnMut(Vec<String>, Option<Range>, u64) -> Result<(), Error>;
+pub(crate) type OnUnit<'a> = &'a mut dyn FnMut(Vec<String>, Option<Range>, u64) -> Result<(), Error>;
 
 /// Cuts a table into chunks. The session must be in a transaction that has the [`plan::SET_SAVEPOINT`].
-pub(super) fn plan(
+pub(crate) fn plan(
     table: &Table,
     session: &mut Session,
     chunk_bytes: &dyn Fn() -> u64,

@@ -18,7 +18,7 @@ const CHUNKS_PER_SESSION: u64 = 8;
 
 /// The size of the next chunk, and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ChunkSize {
+pub(crate) struct ChunkSize {
     bytes: u64,
     least: u64,
     most: u64,
@@ -26,7 +26,7 @@ pub(super) struct ChunkSize {
 
 impl ChunkSize {
     /// For a dump of `total` bytes by some sessions.
-    pub(super) fn new(total: u64, sessions: usize) -> ChunkSize {
+    pub(crate) fn new(total: u64, sessions: usize) -> ChunkSize {
         let share =
             total / (u64::try_from(sessions).unwrap_or(u64::MAX).saturating_mul(CHUNKS_PER_SESSION)).max(1);
         ChunkSize {
@@ -37,17 +37,17 @@ impl ChunkSize {
     }
 
     /// A constant size.
-    pub(super) fn fixed(bytes: u64) -> ChunkSize {
+    pub(crate) fn fixed(bytes: u64) -> ChunkSize {
         ChunkSize { bytes, least: bytes, most: bytes }
     }
 
     /// The size of the next chunk.
-    pub(super) fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         self.bytes
     }
 
     /// Records how long a chunk took that was planned with this many bytes, or 0 if its size is unknown.
-    pub(super) fn note(&mut self, bytes: u64, took: Duration) {
+    pub(crate) fn note(&mut self, bytes: u64, took: Duration) {
         if bytes == 0 {
             return;
         }

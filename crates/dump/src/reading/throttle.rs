@@ -19,7 +19,7 @@ pub struct Limits {
     pub threads_running: Option<u64>,
 }
 
-pub(super) struct Throttle {
+pub(crate) struct Throttle {
     limits: Limits,
     sessions: u64,
     began: Instant,
@@ -27,12 +27,12 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    pub(super) fn new(limits: Limits, sessions: usize) -> Throttle {
+    pub(crate) fn new(limits: Limits, sessions: usize) -> Throttle {
         Throttle { limits, sessions: sessions as u64, began: Instant::now(), bytes: AtomicU64::new(0) }
     }
 
     /// Waits as long as these bytes are ahead of the rate.
-    pub(super) fn pass(&self, bytes: u64, is_over: &dyn Fn() -> bool) {
+    pub(crate) fn pass(&self, bytes: u64, is_over: &dyn Fn() -> bool) {
         let Some(rate) = self.limits.bytes_per_second else { return };
         let all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let due = Duration::from_millis(all.saturating_mul(1000) / rate.max(1));
@@ -45,7 +45,7 @@ impl Throttle {
     }
 
     /// Waits as long as the server is busy with others.
-    pub(super) fn begin(&self, session: &mut Session, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
+    pub(crate) fn begin(&self, session: &mut Session, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
         let Some(limit) = self.limits.threads_running else { return Ok(()) };
         while !is_over() {
             let rows = session.strings("SHOW GLOBAL STATUS LIKE 'Threads_running'")?;

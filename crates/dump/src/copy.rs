@@ -1,0 +1,171 @@
+//! Copies from server to server, without a folder in between: what a dump reads goes straight into what a
+//! load writes.
+//!
+//! Reading is that of a dump ([`crate::reading`]), and writing that of a load ([`crate::load`]): definitions
+//! first, rows in transactions with a line of the ledger, read back and compared, then indexes, views and
+//! programs. What a stopped run has left on the target is compared with the snapshot of the next run: equal
+//! chunks stay, others are replaced, so that the target is one state of the source in the end.
+
+mod dry_run;
+mod rows;
+mod settle;
+mod stopped;
+
+use std::collections::BTreeSet;
+
+use codec::Codec;
+use server::catalogue::{Catalogue, KnownTables, settled_before};
+use server::{Session, Target};
+
+pub use dry_run::{CopyPlan, plan};
+use rows::ServerRows;
+
+use crate::context::Context;
+use crate::load::{self, Ledger, Load, LoadSummary, Origin, VerifiedChunks, WriteRequest};
+use crate::manifest::{Manifest, TableEntry};
+use crate::reading::table_check::TableCheck;
+use crate::reading::{self, ReadRequest};
+use crate::{Error, Format, definer};
+
+/// A request for a copy.
+#[derive(Clone, Debug)]
+pub struct CopyRequest {
+    /// What is copied, and how it is read.
+    pub read: ReadRequest,
+    /// How it is written. Each session that reads has one that writes, so both have the same number.
+    pub write: WriteRequest,
+}
+
+/// What was copied.
+#[derive(Clone, Debug)]
+pub struct CopySummary {
+    /// What was written.
+    pub load: LoadSummary,
+    /// The state of the source that the target has.
+    pub source: crate::Source,
+    /// What is missing on the target, or changed on the source meanwhile, a line for each.
+    pub omitted: Vec<String>,
+}
+
+/// Copies databases and tables from one server into another that does not have them.
+///
+/// # Errors
+/// [`Error::Different`] when rows on the target differ from those of the source; [`Error::Interrupted`] when
+/// the copy can be resumed with `resume`; [`Error::Altered`] when DDL interfered; [`Error::Mismatch`] for
+/// what the target can't take, before anything is changed.
+pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopySummary, Error> {
+    let (read, write) = (&request.read, &request.write);
+    let (from, to) = servers;
+    let Prepared { mut session, mut target, settled, before, tables, mut manifest, ledger } =
+        Prepared::new(context, servers, request)?;
+    let mut summary = LoadSummary::default();
+    load::fit(&mut target, &mut manifest, &write.definer, &mut summary)?;
+    ledger.lock(&mut target)?;
+    load::check(&mut target, write, &manifest, &ledger)?;
+    let held = reading::block_ddl(from, &tables, read.block_ddl)?;
+    let mut snapshot = reading::begin(context, from, read, &tables)?;
+    reading::describe(&mut manifest.source, &mut session, &mut snapshot)?;
+    let source = manifest.source.clone();
+    definer::tell(context, &summary.rewrites);
+    before.own.iter().for_each(|line| context.progress.note(line));
+    ledger.create(&mut target)?;
+    let kept = match write.resume {
+        true => stopped::adopt(context, &mut target, (&ledger, &read.selection), &manifest)?,
+        false => BTreeSet::new(),
+    };
+    let check = TableCheck { tables: &tables, settled: settled.as_deref() };
+    let rows = ServerRows::new(context, read, check, snapshot, held);
+    let origin = Origin::Server(&rows);
+    let (follow, verified, warnings) = (None, VerifiedChunks::new(), Vec::new());
+    let mut load = Load {
+        context,
+        target: to,
+        request: write,
+        manifest,
+        ledger,
+        summary,
+        origin,
+        follow,
+        kept,
+        verified,
+        warnings,
+    };
+    load.run(&mut target)?;
+    context.progress.phase("looking for what changed meanwhile", None);
+    let known = KnownTables::new(before.tables.iter(), settled.as_deref());
+    let after = Catalogue::definitions_since(&mut session, &read.selection, &known)?;
+    let mut omitted = missing(&mut session, &before, (&tables, read))?;
+    omitted.extend(reading::changes("copy", (&tables, &before), &after));
+    let load = load.close(&mut target)?;
+    omitted.extend(load.omitted.iter().cloned());
+    Ok(CopySummary { load, source, omitted })
+}
+
+/// The servers of a copy: source and target.
+pub(crate) type Servers<'a> = (&'a Target, &'a Target);
+
+/// What a copy knows before it locks anything on the source and changes anything on the target.
+struct Prepared {
+    session: Session,
+    target: Session,
+    settled: Option<String>,
+    before: Catalogue,
+    /// The tables, as they are defined on the source.
+    tables: Vec<TableEntry>,
+    manifest: Manifest,
+    ledger: Ledger,
+}
+
+impl Prepared {
+    fn new(
+        context: &Context,
+        (from, to): Servers<'_>,
+        CopyRequest { read, write }: &CopyRequest,
+    ) -> Result<Prepared, Error> {
+        let mut session = read.connect(from)?;
+        let mut target = load::connect(to, write)?;
+        refuse_itself(&mut session, &mut target)?;
+        context.progress.phase("reading the catalogue", None);
+        let settled = settled_before(&mut session)?;
+        let before = read.catalogue(context, &mut session)?;
+        let mut tables: Vec<TableEntry> = before.tables.iter().map(|table| read.entry(table)).collect();
+        tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
+        let (id, source) = (id(&mut session, read)?, reading::server(&session));
+        let mut manifest = Manifest::new(id, source, Format::Tsv, Codec::Plain);
+        manifest.objects.clone_from(&before.objects);
+        manifest.tables.clone_from(&tables);
+        let ledger = Ledger::of_copy(&manifest.id);
+        Ok(Prepared { session, target, settled, before, tables, manifest, ledger })
+    }
+}
+
+/// What is known from the start to be missing on the target, a line for each.
+fn missing(
+    session: &mut Session,
+    before: &Catalogue,
+    (tables, read): (&[TableEntry], &ReadRequest),
+) -> Result<Vec<String>, Error> {
+    let mut lines = reading::missing_at_start(before, tables, read);
+    lines.extend(reading::hidden_objects(session, before, read)?);
+    Ok(lines)
+}
+
+/// Refuses to copy a server into itself: a lock that is held on one is seen on the other.
+fn refuse_itself(source: &mut Session, target: &mut Session) -> Result<(), Error> {
+    let name = source.value("SELECT CONCAT('remora.', UUID())")?.unwrap_or_default();
+    source.lock(&name, 0)?;
+    let is_same = target.lock_holder(&name)?.is_some();
+    source.unlock(&name)?;
+    if is_same {
+        return Err(Error::Mismatch("both addresses lead to the same server".to_owned()));
+    }
+    Ok(())
+}
+
+/// Identifies a copy on its target: by the source, and by what is copied. So a stopped copy is resumed by the
+/// same command line only.
+fn id(source: &mut Session, read: &ReadRequest) -> Result<String, Error> {
+    let server = source.value("SELECT CONCAT_WS(' ', @@hostname, @@port, @@datadir)")?.unwrap_or_default();
+    let what = format!("{server} {:?} {:?} {} {}", read.selection, read.conditions, read.data, read.history);
+    Ok(blake3::hash(what.as_bytes()).to_hex()[..32].to_owned())
+}
