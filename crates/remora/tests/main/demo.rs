@@ -7,7 +7,7 @@ use sandbox::{Family, Product};
 
 use crate::queue::library;
 use crate::support::{
-    Ended, Running, copy_program, mysql97, of_today, places, products, remora, tell, until,
+    Ended, Running, copy_program, mysql97, of_today, part_of_today, places, products, remora, tell, until,
 };
 
 /// The name of a sandbox that nobody else has, and its folder.
@@ -99,13 +99,14 @@ fn plugins_are_shown_where_they_are_and_named_where_not() {
 fn nothing_is_left_of_a_demo_that_is_interrupted() {
     let product = of_today(products())[0];
     let (import, query) = ("$ remora import", "> SELECT COUNT(*)");
-    for (signal, code, line) in [
+    let cases = vec![
         ("INT", 130, import),
-        ("INT", 130, query),
-        ("TERM", 143, import),
         ("KILL", -1, import),
+        ("INT", 130, query),
         ("KILL", -1, query),
-    ] {
+        ("TERM", 143, import),
+    ];
+    for (signal, code, line) in part_of_today(cases, 2) {
         tell(format!("SIG{signal} after {line}"));
         let (name, folder) = place("interrupted");
         let temporary = tempfile::tempdir().unwrap();
