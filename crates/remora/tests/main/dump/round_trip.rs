@@ -9,7 +9,7 @@ use server::Session;
 
 use super::copy::copy;
 use super::{Pair, assert_equal, case, described, run_sql};
-use crate::support::{connect, of_today, on_products, products, skipped, start};
+use crate::support::{connect, of_today, on_products, part_of_today, products, skipped, start};
 
 fn cases() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump");
@@ -230,7 +230,9 @@ fn formats_and_codecs_make_the_same_rows() {
     }
     // One dump of all three for each form.
     let names = ["values", "texts", "rental"];
-    for (at, (format, codec)) in FORMS.into_iter().enumerate() {
+    let today = part_of_today((0..FORMS.len()).collect::<Vec<_>>(), 3);
+    let forms = FORMS.into_iter().enumerate();
+    for (at, (format, codec)) in forms.filter(|(at, _)| [0, 4].contains(at) || today.contains(at)) {
         let dump = format!("form{at}");
         let form = ["-o", &dump, "--format", format, "--compress", codec, "--chunk", "128K"];
         pair.dump(&[&names[..], &form].concat()).exits(0);
