@@ -69,6 +69,8 @@ impl<'a> Build<'a> {
             cargo.env_remove(name);
         }
         self.release.tools.prepare(&mut cargo);
+        // Some C has the time in it, and cargo keeps what it has built of that for another commit.
+        cargo.env("SOURCE_DATE_EPOCH", "0");
         // The separator that cargo takes between flags.
         let separator = "\x1f".as_ref();
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix=", &self.renamed()?).join(separator));
