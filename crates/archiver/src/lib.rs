@@ -296,7 +296,7 @@ fn open(
     let key = &options.key;
     repository::must_be_of_one(options.to, &home)?;
     if key.is_none() && !log_archive::has_files(&home) && !log_archive::has_segments(&home)? {
-        repository::must_be_in_clear(options.to.parent().unwrap_or(options.to), &home)?;
+        repository::may_be_in_clear(options.to.parent().unwrap_or(options.to), &home)?;
     }
     if let Some(folder) = home.folder()
         && key.is_none()

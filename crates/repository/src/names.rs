@@ -52,14 +52,14 @@ impl Named {
 /// encrypted then.
 pub fn named(root: &Path, home: Location, key: Option<&Key>) -> Result<Repository, Error> {
     if key.is_none() {
-        must_be_in_clear(root, &home)?;
+        may_be_in_clear(root, &home)?;
     }
     at(&home, key)
 }
 
 /// An error if this name is new and the others in the repository `root` are encrypted: whoever encrypts has
 /// forgotten the key this time.
-pub fn must_be_in_clear(root: &Path, home: &Location) -> Result<(), Error> {
+pub fn may_be_in_clear(root: &Path, home: &Location) -> Result<(), Error> {
     let beside = beside(root, home);
     let beside = beside.map_err(|source| Error::Store { name: root.display().to_string(), source })?;
     for other in beside {

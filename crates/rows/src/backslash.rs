@@ -44,8 +44,8 @@ impl Backslashes {
             }
             pos = at + 2;
         }
-        let drive = |at| is_behind_drive(raw, at) && memmem::find(raw, b"\\\\").is_none();
-        let path = memchr_iter(b'\\', raw).any(drive);
+        let drive = memchr_iter(b'\\', raw).any(|at| is_behind_drive(raw, at));
+        let path = drive && memmem::find(raw, b"\\\\").is_none();
         // A program that doubles quotes does not use escapes.
         let doubled = |quote: u8| field.quoted && memmem::find(raw, &[quote, quote]).is_some();
         found.path = path || dialect.quote.is_some_and(doubled);

@@ -94,12 +94,9 @@ impl DialectCheck {
         let has = |byte| memchr(byte, chunk).is_some();
         let GuessedOptions { escape, quote, quoted_lines, other_quote, line_end, nulls, .. } = self.guessed;
         (escape || nulls) && self.has_telling_backslash(chunk)
-            || escape
-                && has(b'\\')
-                && self.dialect.quote.is_some_and(|quote| self.has_telling_quoted(chunk, quote))
             || line_end && self.has_odd_line_end(chunk)
-            || (quote || quoted_lines)
-                && self.dialect.quote.is_some_and(|quote| self.has_odd_quote(chunk, quote))
+            || (quote || quoted_lines || escape && has(b'\\'))
+                && self.dialect.quote.is_some_and(|quote| self.has_telling_quote(chunk, quote))
             || other_quote && self.other_quotes().any(has)
             || nulls && !self.knows(b"NULL") && self.null_word.find(chunk).is_some()
             || self.heading.as_ref().is_some_and(|heading| heading.find(chunk).is_some())
@@ -184,15 +181,11 @@ impl DialectCheck {
         self.ends(chunk, to) && (from == 0 || self.separator(chunk, from).is_some())
     }
 
-    /// Whether text follows a closing quote, or an opening quote is never closed. Opening and closing quotes
-    /// look alike, so their state is tracked from the start of the chunk.
-    fn has_odd_quote(&self, chunk: &[u8], quote: u8) -> bool {
-        self.any_quoted(chunk, quote, |content| content.is_none())
-    }
-
-    /// Whether this holds for one of the quoted fields: it gets what is between their quotes, or `None` if
-    /// the quotes of one are odd, and then it is the last.
-    fn any_quoted(&self, chunk: &[u8], quote: u8, holds: impl Fn(Option<&[u8]>) -> bool) -> bool {
+    /// Whether text follows a closing quote, an opening quote is never closed, or backslashes between quotes
+    /// show whether they are escapes. Opening and closing quotes look alike, so their state is tracked from
+    /// the start of the chunk.
+    fn has_telling_quote(&self, chunk: &[u8], quote: u8) -> bool {
+        let is_odd = self.guessed.quote || self.guessed.quoted_lines;
         let (mut start, mut behind) = (None, 0);
         for at in memchr_iter(quote, chunk) {
             let Some(from) = start else {
@@ -204,27 +197,21 @@ impl DialectCheck {
             }
             match chunk.get(at + 1) {
                 Some(next) if *next == quote => behind = at + 2,
-                _ if self.ends(chunk, at + 1) => {
-                    if holds(Some(&chunk[from..at])) {
-                        return true;
-                    }
-                    start = None;
-                }
-                _ => return holds(None),
+                _ if !self.ends(chunk, at + 1) => return is_odd,
+                _ if self.tells(&chunk[from..at]) => return true,
+                _ => start = None,
             }
         }
-        start.is_some() && holds(None)
+        start.is_some() && is_odd
     }
 
-    /// Whether the backslashes of a quoted field show whether they are escapes. A delimiter or line end
+    /// Whether what is between two quotes shows whether backslashes are escapes. A delimiter or line end
     /// beside one says nothing there, and doubled quotes tell as well.
-    fn has_telling_quoted(&self, chunk: &[u8], quote: u8) -> bool {
-        let escaped = self.dialect.escape_byte().is_some();
-        self.any_quoted(chunk, quote, |content| {
-            let field = content.map(|raw| Field { raw, quoted: true, escaped: true, malformed: false });
-            let backslashes = field.and_then(|field| Backslashes::of(&field, &self.dialect));
-            backslashes.is_some_and(|found| if escaped { found.are_text() } else { found.are_escapes() })
-        })
+    fn tells(&self, raw: &[u8]) -> bool {
+        let field = Field { raw, quoted: true, escaped: true, malformed: false };
+        let Some(found) = Backslashes::of(&field, &self.dialect) else { return false };
+        let is_escaped = self.dialect.escape_byte().is_some();
+        self.guessed.escape && if is_escaped { found.are_text() } else { found.are_escapes() }
     }
 
     fn has_odd_line_end(&self, chunk: &[u8]) -> bool {

@@ -34,7 +34,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn make(arguments: &Arguments, name: &str, session: &mut Session) -> Result<Plan> {
         if !arguments.encrypt {
-            repository::must_be_in_clear(&arguments.to, &Location::of(&arguments.to.join(name))?)?;
+            repository::may_be_in_clear(&arguments.to, &Location::of(&arguments.to.join(name))?)?;
         }
         let folders = Folders { etc: arguments.etc.clone(), name: name.to_owned() };
         let text = |value: Option<String>| value.unwrap_or_default();
@@ -137,13 +137,10 @@ fn system_steps(places: &[&Path], name: &str, owner: &str) -> Vec<Step> {
     for place in places.iter().filter(|place| !address::is_in_store(place)) {
         let home = place.join(name);
         let install = ["install", "-d", "-o", owner, "-g", owner, "-m", "0700"];
-        // Root enters every folder, so one that another account uses as well stays as it is.
-        let is_left = |folder: &&Path| owner == "root" && folder.is_dir();
-        let folders: Vec<String> = [*place, &home]
-            .into_iter()
-            .filter(|folder| !is_left(folder))
-            .map(|folder| folder.display().to_string())
-            .collect();
+        // Root enters every folder, so a repository that another account uses as well stays as it is.
+        let above = Some(*place).filter(|place| owner != "root" || !place.is_dir());
+        let folders = above.into_iter().chain([&*home]).map(|folder| folder.display().to_string());
+        let folders: Vec<String> = folders.collect();
         let words: Vec<&str> = install.into_iter().chain(folders.iter().map(String::as_str)).collect();
         steps.push(Step::command(&words, home.is_dir()));
     }
