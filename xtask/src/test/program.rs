@@ -115,6 +115,10 @@ impl Program {
         let list = Command::new(self.command.get_program()).args(["--list", "--format", "terse"]).output()?;
         let list = String::from_utf8(list.stdout)?;
         let tests: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+        // A part without names would run all of them.
+        if tests.len() < count {
+            bail!("{} lists {} tests, too few for {count} parts", self.package, tests.len());
+        }
         let part = |(number, tests)| {
             let mut part = self.again(&format!("{}/{number}", self.package));
             part.command.arg("--exact").args::<Vec<String>, _>(tests);
