@@ -27,7 +27,7 @@ const EVERYWHERE: &str = "REMORA_TEST_EVERYWHERE";
 /// Names a file into which tests write what they skip, a line each: `NAME: why`.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
 
-/// Names a file into which sandboxes write how long each start of a server took: milliseconds, a line each.
+/// Names a file into which sandboxes write the starts of servers, a line each: milliseconds, server, test.
 const STARTS: &str = "REMORA_TEST_STARTS";
 
 /// Names the server for the engine's tests.
@@ -121,9 +121,10 @@ struct Notes {
     starts: PathBuf,
 }
 
-/// How many servers were started, and how long all of it took, of lines with milliseconds.
+/// How many servers were started, and how long all of it took, of lines that begin with milliseconds.
 fn starts(lines: &str) -> String {
-    let times: Vec<u64> = lines.lines().filter_map(|line| line.parse().ok()).collect();
+    let times: Vec<u64> =
+        lines.lines().filter_map(|line| line.split(' ').next()).filter_map(|ms| ms.parse().ok()).collect();
     let seconds = times.iter().sum::<u64>() / 1000;
     format!("{} servers were started, which took {seconds} s together", times.len())
 }

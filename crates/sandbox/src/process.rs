@@ -46,7 +46,9 @@ is_ours() {
 (
     read -r line <&3
     trap '' TERM
-    ! is_ours || kill -TERM $daemon
+    # If it ended by itself, whoever started it still wants the folder.
+    is_ours || exit 0
+    kill -TERM $daemon
     tenths=0
     while is_ours && [ $tenths -lt 300 ]; do sleep 0.1; tenths=$((tenths + 1)); done
     ! is_ours || kill -KILL $daemon
@@ -238,6 +240,27 @@ mod tests {
             assert!(!process.wait(Duration::from_millis(10)));
         }
         process
+    }
+
+    #[test]
+    fn the_folder_of_a_daemon_that_ended_by_itself_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (scratch, log) = (folder.path().join("scratch"), folder.path().join("log"));
+        crate::folder::create(&scratch).unwrap();
+        for _ in 0..200 {
+            let launch = Launch {
+                line: &["true".into()],
+                arguments: &[],
+                libraries: None,
+                programs: None,
+                log: &log,
+                tie: Some(Some(scratch.clone())),
+            };
+            if let Some(mut process) = Process::start(&launch).unwrap() {
+                process.kill().unwrap();
+            }
+            assert!(scratch.is_dir());
+        }
     }
 
     #[test]

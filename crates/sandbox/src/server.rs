@@ -344,7 +344,7 @@ impl Sandbox {
                 return Err(failed("it neither answered nor wrote to its log for three minutes"));
             }
         }
-        test_servers::started(begin.elapsed());
+        test_servers::started(self.state.installation.product.id(), begin.elapsed());
         self.state.pid = process.pid();
         self.process = Some(process);
         if !self.tied {

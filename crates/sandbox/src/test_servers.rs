@@ -9,7 +9,7 @@ use crate::{Ability, Error, Installation, Places, Product, find};
 
 /// The file in which skipped tests are recorded.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
-/// The file in which starts of servers are recorded, a line with milliseconds for each.
+/// The file in which starts of servers are recorded, a line for each: milliseconds, server, test.
 const STARTS: &str = "REMORA_TEST_STARTS";
 /// If this is set, every server must be installed.
 const ALL: &str = "REMORA_TEST_ALL_SERVERS";
@@ -126,12 +126,14 @@ pub fn skipped(test: &str, why: &str, environment: impl Fn(&str) -> Option<OsStr
     assert!(told.is_ok() && noted.is_none_or(|noted| noted.is_ok()), "{line}");
 }
 
-/// Records how long a server took to start, in the file that `REMORA_TEST_STARTS` names.
-pub(crate) fn started(took: Duration) {
+/// Records how long a server took to start, and for which test, in the file that `REMORA_TEST_STARTS` names.
+pub(crate) fn started(product: &str, took: Duration) {
     let Some(file) = std::env::var_os(STARTS) else { return };
     let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    let thread = std::thread::current();
+    let line = format!("{} {product} {}\n", took.as_millis(), thread.name().unwrap_or_default());
     // Only a sum is lost.
-    drop(file.and_then(|mut file| file.write_all(format!("{}\n", took.as_millis()).as_bytes())));
+    drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! The cost of watching: for a server per sample, and for our program with twenty servers.
+//! The cost of watching: for a server per sample and per screen, and for our program with twenty servers.
+
+mod screen;
 
 use std::process::{Command, Stdio};
 
@@ -19,6 +21,7 @@ const SECONDS: u64 = 30;
 pub(crate) fn run_bench() -> Result<()> {
     setup::run_quietly()?;
     let remora = crate::release()?;
+    let mut screens = Vec::new();
     println!(
         "\n| server | status variables | ms of its processor a sample | of it the server itself, idle |\n|---|--:|--:|--:|"
     );
@@ -43,7 +46,10 @@ pub(crate) fn run_bench() -> Result<()> {
         let per_sample =
             |cost: &Cost| cost.server_s / cost.wall_s * (watched.wall_s / as_f64(SAMPLES)) * 1000.0;
         println!("| {product} | {variables} | {:.2} | {:.2} |", per_sample(&watched), per_sample(&idle));
+        screens.push(format!("| {product} | {} |", screen::row(&remora, &server)?));
     }
+    println!("\n| ms of its processor a second: server | {} |\n|---|--:|--:|--:|", screen::columns());
+    screens.iter().for_each(|row| println!("{row}"));
     several(&remora)
 }
 
