@@ -31,7 +31,7 @@ pub fn of_today<P>(all: Vec<P>, environment: impl Fn(&str) -> Option<OsString>) 
 
 /// The same for other cases of a test: every `parts`-th case, beginning with another one each day.
 pub fn part_of_today<P>(all: Vec<P>, parts: usize, environment: impl Fn(&str) -> Option<OsString>) -> Vec<P> {
-    if parts < 2 || environment(EVERYWHERE).is_some() {
+    if parts < 2 || is_everywhere(environment) {
         return all;
     }
     let thread = std::thread::current();
@@ -39,6 +39,11 @@ pub fn part_of_today<P>(all: Vec<P>, parts: usize, environment: impl Fn(&str) ->
     turn += UNIX_EPOCH.elapsed().map_or(0, |since| usize::try_from(since.as_secs() / DAY_S).unwrap_or(0));
     let is_today = |(at, _): &(usize, P)| at % parts == turn % parts;
     all.into_iter().enumerate().filter(is_today).map(|(_, case)| case).collect()
+}
+
+/// Whether each test runs with all of its cases, as before a release.
+pub fn is_everywhere(environment: impl Fn(&str) -> Option<OsString>) -> bool {
+    environment(EVERYWHERE).is_some()
 }
 
 /// The servers for tests that name none, as the environment says: those named in `REMORA_TEST_SERVERS`, all

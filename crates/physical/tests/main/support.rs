@@ -34,6 +34,11 @@ pub(crate) fn of_today() -> Vec<Product> {
     sandbox::of_today(products(), |name| std::env::var_os(name))
 }
 
+/// Every `parts`-th of a test's cases, as [`sandbox::part_of_today`] says.
+pub(crate) fn part_of_today<C>(cases: Vec<C>, parts: usize) -> Vec<C> {
+    sandbox::part_of_today(cases, parts, |name| std::env::var_os(name))
+}
+
 /// Runs a test on all of them at once: one after the other it would be the last of all tests to end.
 pub(crate) fn on_products_at_once(test: impl Fn(Product) + Sync) {
     let products = of_today();

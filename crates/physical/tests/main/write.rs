@@ -8,8 +8,8 @@ use server::Session;
 
 use crate::change::{change, change_again};
 use crate::support::{
-    Copy, connect, definition, execute, file, of_today, on_products_at_once, products, quoted, rows, sound,
-    start,
+    Copy, connect, definition, execute, file, of_today, on_products_at_once, part_of_today, products, quoted,
+    rows, sound, start,
 };
 
 /// Tables of every type and of every shape of keys.
@@ -113,6 +113,7 @@ fn every_written_table_equals_an_inserted_one() {
             .for_each(|statement| execute(&mut session, statement));
         let tables = names(&mut session);
         assert_eq!(tables.len(), 23);
+        let tables = part_of_today(tables, 3);
         for table in &tables {
             let rows = rows(&mut session, &server, table);
             let definition = definition(&mut session, table);

@@ -14,7 +14,9 @@ use sandbox::{Sandbox, Settings};
 
 use crate::binlog::{Play, TABLE};
 use crate::extract::{execute, folder, mariadb, session};
-use crate::support::{Ended, Running, mariadbs, on_products, part_of_today, places, remora, start, until};
+use crate::support::{
+    Ended, Running, is_everywhere, mariadbs, on_products, part_of_today, places, remora, start, until,
+};
 
 /// The first byte of the packet that asks for the log.
 const DUMP: u8 = 0x12;
@@ -258,7 +260,7 @@ fn resume_each_byte_of_a_log() {
     first.goes_on(&"first");
     let (connections, logs) = first.wire.passed();
     let states = Mutex::new(BTreeSet::from([BTreeMap::new()]));
-    at_once(part_of_today((0..logs[&0]).collect(), 2), |bytes: Vec<usize>| {
+    at_once(part_of_today((0..logs[&0]).collect(), 5), |bytes: Vec<usize>| {
         let cuts = Cuts::new(&socket, &whole);
         for end in bytes {
             cuts.put(&BTreeMap::new());
@@ -276,6 +278,7 @@ fn resume_each_byte_of_a_log() {
         ends.into_iter().for_each(|(of, end)| drop(cuts.is_cut(Cut::Connection(of, end))));
         cuts.goes_on(&"logged in");
     });
+    let step = if is_everywhere() { 97 } else { 389 };
     at_once(states.into_iter().collect(), |states: Vec<BTreeMap<String, Vec<u8>>>| {
         let cuts = Cuts::new(&socket, &whole);
         for state in states {
@@ -286,7 +289,7 @@ fn resume_each_byte_of_a_log() {
             for (of, len) in logs {
                 // Of the first event, which is compared first, nothing is needed but itself.
                 let len = if has_head && of == 0 { len.min(HEAD_BYTES) } else { len };
-                for end in (0..len).step_by(97) {
+                for end in (0..len).step_by(step) {
                     cuts.put(&state);
                     cuts.is_cut(Cut::Log(of, end));
                     if end % 5 == 0 {

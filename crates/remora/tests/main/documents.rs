@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{PATIENCE, places, skipped};
+use crate::support::{PATIENCE, part_of_today, places, skipped};
 
 /// What the machine of a page does not have.
 const NEEDS: [&str; 10] = [
@@ -22,6 +22,9 @@ const NEEDS: [&str; 10] = [
 
 /// The variable that chooses pages: those whose paths have its text in them.
 const PAGES: &str = "REMORA_TEST_PAGES";
+
+/// Each day another one of so many parts of the pages is run.
+const PARTS: usize = 3;
 
 /// How many pages run at the same time. They wait more than they work.
 const AT_ONCE: usize = 4;
@@ -249,9 +252,10 @@ fn commands_of_the_documents_work_as_they_are_written() {
     if !is_possible() {
         return skipped("documents", "a machine of its own takes root, namespaces and ip (iproute2)");
     }
-    let wanted = std::env::var(PAGES).unwrap_or_default();
-    let pages: Vec<PathBuf> =
-        pages().into_iter().filter(|page| page.to_string_lossy().contains(&wanted)).collect();
+    let pages = match std::env::var(PAGES) {
+        Ok(wanted) => pages().into_iter().filter(|page| page.to_string_lossy().contains(&wanted)).collect(),
+        Err(_) => part_of_today(pages(), PARTS),
+    };
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {

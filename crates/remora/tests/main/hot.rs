@@ -31,7 +31,9 @@ use sandbox::{Product, Sandbox, Settings};
 use tempfile::TempDir;
 
 use crate::ssh;
-use crate::support::{Ended, Running, connect, mariadbs, of_today, places, remora, tell, until};
+use crate::support::{
+    Ended, Running, connect, mariadbs, of_today, pause_writer, places, remora, tell, until,
+};
 
 /// Copies of each server of a long run.
 const GENERATIONS: u32 = 5;
@@ -207,6 +209,7 @@ fn write(server: &Sandbox, number: usize, over: &AtomicBool) {
     let mut id: u64 = from.parse().unwrap();
     while !over.load(Ordering::Relaxed) {
         id += 1;
+        pause_writer();
         let sql = format!("INSERT INTO app.w{number} VALUES ({id}, REPEAT('{id} ', 100))");
         session.execute(&sql).unwrap();
     }

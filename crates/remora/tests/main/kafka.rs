@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 use crate::queue_broker::Service;
-use crate::support::{free_port, places, skipped, until};
+use crate::support::{free_port, is_its_day, places, skipped, until};
 
 /// What the Java machine gets: little memory, and quick to start.
 const JAVA: [&str; 5] =
@@ -28,12 +28,15 @@ impl Kafka {
         places().cache.join("kafka")
     }
 
+    /// Whether it is here, and the test runs today.
     pub(crate) fn is_here(test: &str) -> bool {
+        let test = format!("queue_kafka::{test}");
         let found = Kafka::jars().is_dir() && Command::new("java").arg("-version").output().is_ok();
         if !found {
-            skipped(&format!("queue_kafka::{test}"), "no Kafka: cargo xtask setup --all-servers installs it");
+            skipped(&test, "no Kafka: cargo xtask setup --all-servers installs it");
         }
-        found
+        // Each of Kafka's tools takes seconds of processor to start.
+        found && is_its_day(&test, 2)
     }
 
     /// The one that tests share, each with topics of its own.

@@ -11,7 +11,8 @@ use serde_json::Value;
 use server::{Environment, Error, Overrides, Session, Target};
 
 use crate::support::{
-    Ended, connect, copy_program, mariadbs, of_today, places, products, remora, skipped, start, tell, until,
+    Ended, connect, copy_program, mariadbs, of_today, pause_writer, places, products, remora, skipped, start,
+    tell, until,
 };
 
 /// How often a value is stored on each server while clients work; `REMORA_POKES` overrides it.
@@ -98,6 +99,7 @@ fn many(server: &Sandbox) {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
+                    pause_writer();
                     session.execute(&format!("INSERT INTO d.t VALUES ({who}, {what})")).unwrap();
                     let last =
                         session.value(&format!("SELECT MAX(what) FROM d.t WHERE who = {who}")).unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sandbox::{Places, Product, Sandbox, Settings};
 
 use crate::ssh;
-use crate::support::{Ended, Running, connect, places, until};
+use crate::support::{Ended, Running, connect, pause_writer, places, until};
 use crate::tree::{Volume, run, volumes};
 
 /// A server under constant writes is backed up three times while it runs. It has tables of three engines.
@@ -156,6 +156,7 @@ impl Drop for Stops<'_> {
 fn write(server: &Sandbox, over: &AtomicBool) {
     let mut session = connect(server.socket());
     while !over.load(Ordering::Relaxed) {
+        pause_writer();
         for engine in ["InnoDB", "MyISAM", "Aria"] {
             session.execute(&format!("INSERT INTO app.{engine} (text) VALUES (REPEAT(UUID(), 50))")).unwrap();
         }

@@ -41,6 +41,29 @@ pub(crate) fn part_of_today<C>(cases: Vec<C>, parts: usize) -> Vec<C> {
     sandbox::part_of_today(cases, parts, |name| std::env::var_os(name))
 }
 
+/// Whether each test runs with all of its cases, as before a release.
+pub(crate) fn is_everywhere() -> bool {
+    sandbox::is_everywhere(|name| std::env::var_os(name))
+}
+
+/// Whether a test that costs much runs today: on one of so many days. What is left out is reported.
+pub(crate) fn is_its_day(name: &str, days: usize) -> bool {
+    let days = part_of_today((0..days).collect(), days);
+    let is_today = days.contains(&0);
+    if !is_today {
+        skipped(name, "it runs on another day, and in ci --full");
+    }
+    is_today
+}
+
+/// Between two transactions of a writer that never ends by itself. At full speed it takes the processor from
+/// all other tests, and what it writes has to be copied and checked.
+pub(crate) fn pause_writer() {
+    if !is_everywhere() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// The MariaDB servers that tests run on.
 pub(crate) fn mariadbs() -> Vec<Product> {
     products().into_iter().filter(|product| product.family() == Family::MariaDb).collect()
@@ -373,9 +396,14 @@ pub(crate) fn until(what: &str, mut question: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     // Nobody sends; this only leaves the processor to the processes that the test waits for.
     let (_send, never) = mpsc::channel::<()>();
-    while !question() {
+    loop {
+        let asked = Instant::now();
+        if question() {
+            return;
+        }
         assert!(Instant::now() < end, "never came true: {what}");
-        never.recv_timeout(LOOK_AGAIN).ok();
+        // Asking takes the processor from what the test waits for, too.
+        never.recv_timeout(LOOK_AGAIN.max(asked.elapsed() * 4)).ok();
     }
 }
 

@@ -8,8 +8,8 @@ use sandbox::{Family, Product};
 use serde_json::json;
 
 use super::support::{
-    Ended, Place, newest, of_today, on_every_server, on_mariadb, on_products, on_products_at_once,
-    part_of_today, products, remora, skipped, start, tell,
+    Ended, Place, is_everywhere, newest, of_today, on_every_server, on_mariadb, on_products,
+    on_products_at_once, part_of_today, products, remora, skipped, start, tell,
 };
 
 fn vars(folder: &Path, arguments: &[&str]) -> Ended {
@@ -31,20 +31,31 @@ fn shipped_snapshots_equal_those_of_started_servers() {
     let folder = tempfile::tempdir().unwrap();
     on_products_at_once(&of_today(products()), |product| {
         tell(product);
-        let snapshot = |source: &str| vars(folder.path(), &["snapshot", source]).exits(0).out;
-        let version =
-            |text: &str| text.lines().find_map(|line| line.strip_prefix("version\t")).unwrap().to_owned();
-        let (ships, now) = (snapshot(product.id()), snapshot(&format!("sandbox:{}", product.id())));
-        // A package may be newer than what ships.
-        if version(&ships) != version(&now) {
-            let why = format!("the snapshot is of {}, the server is {}", version(&ships), version(&now));
-            return skipped(&format!("shipped_snapshots_equal_those_of_started_servers on {product}"), &why);
+        let mut fresh = format!("sandbox:{}", product.id());
+        // Options that a program does not list are tried one by one, which takes up to a minute of processor.
+        if is_everywhere() {
+            let file = format!("{}.txt", product.id());
+            std::fs::write(
+                folder.path().join(&file),
+                vars(folder.path(), &["snapshot", &fresh]).exits(0).out,
+            )
+            .unwrap();
+            fresh = file;
         }
-        let fresh = format!("{}.txt", product.id());
-        std::fs::write(folder.path().join(&fresh), now).unwrap();
         for (a, b) in [(product.id(), fresh.as_str()), (fresh.as_str(), product.id())] {
-            let ended = vars(folder.path(), &[a, b, "--exit-code"]).exits(0);
-            assert!(ended.err.contains("0 differences"), "{}", ended.err);
+            let ended = vars(folder.path(), &[a, b, "--exit-code"]);
+            // A package may be newer than what ships.
+            let of =
+                |side: &str| ended.out.lines().find_map(|line| line.strip_prefix(side)).unwrap().to_owned();
+            let (a, b) = (of("A: "), of("B: "));
+            if a != b {
+                let why = format!("the snapshot and the server are of {a} and {b}");
+                return skipped(
+                    &format!("shipped_snapshots_equal_those_of_started_servers on {product}"),
+                    &why,
+                );
+            }
+            assert!(ended.exits(0).err.contains("0 differences"));
         }
     });
 }

@@ -14,7 +14,9 @@ use server::{Flavour, Session};
 use crate::extract::run;
 use crate::recovery_scene::{back_up_frozen, last_gtid};
 use crate::reverse_children::run_script;
-use crate::support::{Running, connect, newest, on_products, places, remora, start, tell, until};
+use crate::support::{
+    Running, connect, newest, on_products, pause_writer, places, remora, start, tell, until,
+};
 
 /// Rounds on one server, with one repository.
 const ROUNDS: u64 = 5;
@@ -152,6 +154,7 @@ impl Story<'_> {
                 scope.spawn(move || {
                     let (mut session, mut chance, _stops) = (connect(socket), Chance(seed), Stops(over));
                     while !over.load(Ordering::Relaxed) {
+                        pause_writer();
                         let id = this.next.fetch_add(1, Ordering::Relaxed);
                         let _between = gate.read().unwrap();
                         match write(&mut session, &mut chance, id) {

@@ -1,6 +1,7 @@
 //! A recording as one self-contained page of HTML: plots as SVG, and a script that shows their values.
 
 mod plot;
+mod reduce;
 
 use super::change::Discontinuity;
 use super::part::Digest;
@@ -83,7 +84,7 @@ pub fn plots(html: &mut String, series: &Series, times: &Times<'_>) {
     let begin = series.times.first().copied().unwrap_or_default();
     let marks: Vec<i64> = happened(series).iter().map(|(when, _)| begin.max(*when)).collect();
     html.push_str("<div class=\"plots\">\n");
-    let mut idle = Vec::new();
+    let (mut idle, mut samples) = (Vec::new(), 1);
     for (number, plot) in PLOTS.iter().enumerate() {
         let lines = series.lines.get(number).map_or(&[][..], Vec::as_slice);
         let points = || lines.iter().flatten().flatten();
@@ -100,17 +101,25 @@ pub fn plots(html: &mut String, series: &Series, times: &Times<'_>) {
         let names: Vec<&str> = plot.lines.iter().map(|(_, _, name)| *name).collect();
         let shape = plot.lines.first().and_then(|(view, key, _)| column(view, key));
         let shape = shape.map_or(Shape::Count, |column| column.shape);
+        let points = reduce::reduced(&series.times, lines);
+        samples = points.samples;
         let drawn = plot::Drawing {
             title: plot.title,
             names: &names,
             shape,
-            times: &series.times,
-            lines,
+            times: &points.times,
+            lines: &points.lines,
             marks: &marks,
         };
         plot::draw(html, &drawn, times);
     }
     html.push_str("</div>\n");
+    if samples > 1 {
+        put_line!(
+            html,
+            "<p class=\"about\">Two points stand for {samples} samples: the lowest and the highest value.</p>"
+        );
+    }
     if !idle.is_empty() {
         put_line!(html, "<p class=\"about\">Zero all the time: {}.</p>", idle.join("; "));
     }

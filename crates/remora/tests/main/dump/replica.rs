@@ -6,7 +6,7 @@ use sandbox::{Product, Sandbox, Settings};
 use server::Session;
 
 use super::{Pair, StopsWriters};
-use crate::support::{connect, mariadbs, of_today, on_products, places, until};
+use crate::support::{connect, mariadbs, of_today, on_products, pause_writer, places, until};
 
 const COUNT: &str = "SELECT COUNT(*) FROM d.t";
 
@@ -57,6 +57,7 @@ fn a_dump_of_a_replica_starts_another_replica() {
             let stop = &stop;
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
+                    pause_writer();
                     writer.execute("INSERT INTO d.t (v) VALUES (1), (2)").unwrap();
                 }
             });

@@ -3,7 +3,7 @@
 use sandbox::Product;
 
 use super::{Pair, StopsWriters};
-use crate::support::{of_today, on_products, products, until};
+use crate::support::{of_today, on_products, pause_writer, products, until};
 
 /// Every transaction adds the same rows to two tables, so any snapshot has the same number of rows in both.
 #[test]
@@ -41,6 +41,7 @@ fn one_state(pair: &Pair) {
             scope.spawn(move || {
                 let mut at = writer;
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    pause_writer();
                     at = (at.wrapping_mul(1_103_515_245).wrapping_add(12_345)) % 4000;
                     for sql in [
                         "START TRANSACTION".to_owned(),
