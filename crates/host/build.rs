@@ -9,8 +9,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// zstd's strongest ordinary level: higher ones need more memory to unpack.
+/// Of what is given away: zstd's strongest ordinary level. Higher ones need more memory to unpack.
 const LEVEL: i32 = 19;
+/// Of a build for tests.
+const FAST_LEVEL: i32 = 3;
 /// The architectures that there may be a ready program for.
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 
@@ -46,15 +48,21 @@ fn main() {
 
 /// Compresses a program: it makes a third of its size when it lies in our own.
 fn pack(program: &Path, place: &Path) {
-    let packed = std::fs::read(program).and_then(|program| zstd::encode_all(&*program, LEVEL));
+    let level = if is_debug() { FAST_LEVEL } else { LEVEL };
+    let packed = std::fs::read(program).and_then(|program| zstd::encode_all(&*program, level));
     let written = packed.and_then(|packed| std::fs::write(place, packed));
     assert!(written.is_ok(), "{} into {}: {written:?}", program.display(), place.display());
+}
+
+/// Whether this is a build for tests.
+fn is_debug() -> bool {
+    env::var("PROFILE").is_ok_and(|profile| profile == "debug")
 }
 
 /// Builds the program for the architecture of this build.
 fn build(out: &Path) -> PathBuf {
     // What is given away is as small and fast as it can be. That takes minutes, for which no test need wait.
-    let profile = if env::var("PROFILE").is_ok_and(|profile| profile == "debug") { "far-dev" } else { "far" };
+    let profile = if is_debug() { "far-dev" } else { "far" };
     // TARGET/PROFILE/build/remora-HASH/out: one build for all profiles of each kind.
     let target_dir = out.ancestors().nth(4).map_or_else(|| out.join("far"), |target| target.join("far"));
     let triple = env::var("TARGET").unwrap_or_default();
