@@ -145,12 +145,14 @@ fn ci(arguments: &[String]) -> Result<()> {
         tidy::run()
     })?;
     phases.take("set-up", || setup::run(&[]))?;
+    let servers = if full { test::Servers::All } else { test::Servers::EachChange };
     phases.take("servers and build", || {
         std::thread::scope(|scope| {
-            // The servers come over the network while the compiler is at work.
-            let servers = scope.spawn(|| setup::run(&["--all-servers".to_owned()]));
+            // The servers come over the network while the compiler is at work. The engine is built for them
+            // here, too, because that takes one core only.
+            let prepared = scope.spawn(|| test::prepare(servers));
             run(cargo().args(["build", "--workspace", "--all-targets", "--quiet"]))?;
-            servers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            prepared.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     })?;
     if !clippy_compiles() {
@@ -187,7 +189,6 @@ fn ci(arguments: &[String]) -> Result<()> {
     if let Some(since) = since {
         phases.take("mutants", || mutate::run(&["--in-diff".to_owned(), since]))?;
     }
-    let servers = if full { test::Servers::All } else { test::Servers::EachChange };
     let mut counts = phases.take("tests", || test::tests(servers, &[]))?;
     told.iter().for_each(|line| println!("{line}"));
     println!("{phases}");

@@ -54,7 +54,9 @@ pub(crate) enum Servers {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let all = arguments.iter().any(|argument| argument == "--all-servers");
     let own: Vec<&String> = arguments.iter().filter(|argument| *argument != "--all-servers").collect();
-    let mut counts = tests(if all { Servers::All } else { Servers::Here }, &own)?;
+    let servers = if all { Servers::All } else { Servers::Here };
+    prepare(servers)?;
+    let mut counts = tests(servers, &own)?;
     counts.tell();
     ended(&counts)
 }
@@ -67,15 +69,19 @@ pub(crate) fn ended(counts: &Counts) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests, or with arguments those that cargo chooses by them.
-pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
+/// Fetches and builds what the tests need besides the workspace.
+pub(crate) fn prepare(servers: Servers) -> Result<()> {
     if servers == Servers::Here {
         setup::run_quietly()?;
     } else {
         setup::run(&["--all-servers".to_owned()])?;
     }
     // Its tests load it into a server.
-    plugin::build_all()?;
+    plugin::build_all()
+}
+
+/// Runs the tests, or with arguments those that cargo chooses by them. [`prepare`] comes before.
+pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
     let notes = Notes { skips: target().join("test-skips"), starts: target().join("test-starts") };
     std::fs::write(&notes.skips, "")?;
     std::fs::write(&notes.starts, "")?;
@@ -105,7 +111,7 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for program in &mut programs {
-        prepare(program, servers, &notes, memory.is_some(), cores);
+        set(program, servers, &notes, memory.is_some(), cores);
     }
     let mut counts = program::run(programs, cores)?;
     println!("servers covered: {}", covered(servers));
@@ -153,7 +159,8 @@ fn ids(servers: Servers) -> Option<String> {
     std::env::var(SERVERS).ok().or(own)
 }
 
-fn prepare(program: &mut Program, servers: Servers, notes: &Notes, in_memory: bool, cores: usize) {
+/// Tells a program how to run.
+fn set(program: &mut Program, servers: Servers, notes: &Notes, in_memory: bool, cores: usize) {
     let command = &mut program.command;
     command.env(SKIPS, &notes.skips).env(STARTS, &notes.starts);
     // The runner tells the time of each test only if it takes itself for one of an unstable compiler.

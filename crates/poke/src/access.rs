@@ -45,14 +45,14 @@ pub struct Memory {
 pub enum Sql {
     /// A session, and where it was opened, if not at the usual place.
     Answers(Session, &'static str),
-    /// No session, for this reason.
-    Silent(Error),
+    /// No session, for this reason; and why there was none at the second port, if that was tried.
+    Silent(Error, Option<String>),
 }
 
 impl Sql {
     /// Whether the server has all the connections that it may have.
     pub fn is_full(&self) -> bool {
-        matches!(self, Sql::Silent(Error::Refused { code: TOO_MANY, .. }))
+        matches!(self, Sql::Silent(Error::Refused { code: TOO_MANY, .. }, _))
     }
 }
 
@@ -124,10 +124,12 @@ impl Access {
             return Ok(sql);
         }
         let Ok((target, door)) = self.second() else { return Ok(sql) };
-        match sql_at(&target, door) {
-            Sql::Silent(_) => Ok(sql),
-            answers => Ok(answers),
-        }
+        Ok(match (sql, sql_at(&target, door)) {
+            (Sql::Silent(error, _), Sql::Silent(second, _)) => {
+                Sql::Silent(error, Some(format!("{}: {second}", door.trim_start())))
+            }
+            (_, answers) => answers,
+        })
     }
 
     /// For sessions of a longer time: the second port, if the server is full and answers there.
@@ -164,7 +166,7 @@ impl Access {
 fn sql_at(target: &Target, door: &'static str) -> Sql {
     match target.connect() {
         Ok(session) => Sql::Answers(session, door),
-        Err(error) => Sql::Silent(error),
+        Err(error) => Sql::Silent(error, None),
     }
 }
 

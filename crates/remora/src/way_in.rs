@@ -17,10 +17,13 @@ pub(crate) fn enter(target: Target, report: &Report) -> Result<Session> {
             report.note(&format!("the server is full: this is a session{door}"));
             Ok(session)
         }
-        Sql::Silent(error) if is_full => Err(anyhow::Error::new(error).context(
-            "the server is full: remora poke kill-query or remora poke max-connections gets in all the same",
-        )),
-        Sql::Silent(error) => Err(error.into()),
+        Sql::Silent(error, second) if is_full => {
+            let second = second.map_or_else(String::new, |why| format!(", and refuses {why}"));
+            Err(anyhow::Error::new(error).context(format!(
+                "the server is full{second}: remora poke kill-query or remora poke max-connections gets in all the same"
+            )))
+        }
+        Sql::Silent(error, _) => Err(error.into()),
     }
 }
 

@@ -53,5 +53,6 @@ pub use server::Sandbox;
 pub use settings::Settings;
 pub use table::{Ability, Family};
 pub use test_servers::{
-    galera_test_server, is_everywhere, named_test_server, of_today, part_of_today, skipped, test_servers,
+    galera_test_server, is_everywhere, is_turn, named_test_server, of_today, part_of_today, skipped,
+    test_servers,
 };

@@ -41,6 +41,11 @@ pub fn part_of_today<P>(all: Vec<P>, parts: usize, environment: impl Fn(&str) ->
     all.into_iter().enumerate().filter(is_today).map(|(_, case)| case).collect()
 }
 
+/// The same for cases that are numbered: whether one of them has its turn today.
+pub fn is_turn(number: usize, parts: usize, environment: impl Fn(&str) -> Option<OsString>) -> bool {
+    part_of_today((0..parts).collect(), parts, environment).contains(&(number % parts))
+}
+
 /// Whether each test runs with all of its cases, as before a release.
 pub fn is_everywhere(environment: impl Fn(&str) -> Option<OsString>) -> bool {
     environment(EVERYWHERE).is_some()

@@ -1,5 +1,6 @@
 //! `remora list`
 
+pub(crate) mod damage;
 mod files;
 pub(crate) mod log;
 mod metrics;
@@ -8,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use block::verify::NotedDamage;
 use block::{Generation, Listing};
 use clap::Args;
 use humanize::date_time;
@@ -96,8 +98,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let mut without_log = BTreeSet::new();
     for named in &found.backups {
         let listing = named.repository.list()?;
-        metrics.backups(&named.name, &listing);
-        if show_all(named, &listing, arguments.retained, report)? {
+        let damaged = damaged(named, &listing, report);
+        metrics.backups(&named.name, &listing, &damaged);
+        show_all(named, &listing, &damaged, arguments.retained, report)?;
+        if !listing.broken.is_empty() || !damaged.is_empty() {
             exit = Exit::Damaged;
         }
         if identity::warn_of_mixed(&named.name, &listing.generations, report) {
@@ -184,7 +188,13 @@ fn is_too_old(newest: &Generation, limit: u64, now_s: i64) -> Option<String> {
 }
 
 /// `until_s`: until when nobody can remove what it needs, if that was asked for.
-fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, report: &Report) -> Result<()> {
+fn show(
+    name: &str,
+    generation: &Generation,
+    is_damaged: bool,
+    until_s: Option<Option<i64>>,
+    report: &Report,
+) -> Result<()> {
     let number = format!("{name}@{}", generation.number);
     let identity = Identity::of(generation);
     if report.is_json() {
@@ -193,7 +203,7 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
             "message_type": "generation", "name": name, "generation": generation.number, "parent": generation.parent,
             "taken": date_time::machine(generation.taken_s), "bytes": generation.len, "blocks": generation.blocks,
             "bytes_stored": generation.stored, "file": generation.file, "file_bytes": generation.file_bytes,
-            "note": note, "booted": generation.booted, "host": identity.host, "source": note.get("source"),
+            "note": note, "booted": generation.booted, "damaged": is_damaged, "host": identity.host, "source": note.get("source"),
         });
         if let Some(until_s) = until_s {
             line["retained_until"] = json!(until_s.map(date_time::machine));
@@ -210,7 +220,7 @@ fn show(name: &str, generation: &Generation, until_s: Option<Option<i64>>, repor
         date_time::shown(generation.taken_s),
         size(generation.len),
         size(generation.file_bytes),
-        Known::of(generation).shown(),
+        if is_damaged { "  DAMAGED" } else { Known::of(generation).shown() },
         until_s.map_or_else(String::new, shown_until),
         shown_source(generation, &identity.host),
     ))?;
@@ -224,18 +234,37 @@ fn shown_source(generation: &Generation, host: &str) -> String {
     if source.is_empty() { String::new() } else { format!("  {source} on {host}") }
 }
 
-/// The generations of a name, and files that can't be used. `is_retained`: the store is asked until when
-/// nobody can remove what they need. Returns whether there are such files.
-fn show_all(named: &Named, listing: &Listing, is_retained: bool, report: &Report) -> Result<bool> {
-    let retained = is_retained.then(|| named.repository.retained()).transpose()?;
-    for generation in &listing.generations {
-        let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
-        show(&named.name, generation, until_s, report)?;
-    }
+/// The generations that can't be restored whole: what they build on is missing, or `remora verify` noted
+/// damage in it. Reports why.
+fn damaged(named: &Named, listing: &Listing, report: &Report) -> BTreeSet<u64> {
     for error in &listing.broken {
         report.warn(&format!("{}: {error}", named.name));
     }
-    Ok(!listing.broken.is_empty())
+    let noted = block::verify::noted(&named.repository).unwrap_or_else(|error| {
+        report.warn(&format!("{}: what remora verify noted can't be read: {error}", named.name));
+        NotedDamage::default()
+    });
+    if let Some((_, text)) = damage::told(&noted, date_time::shown) {
+        report.warn(&format!("{}: {text}", named.name));
+    }
+    let incomplete = listing.generations.iter().filter(|one| !one.is_whole).map(|one| one.number);
+    incomplete.chain(noted.generations.into_keys()).collect()
+}
+
+/// The generations of a name. `is_retained`: the store is asked until when nobody can remove what they need.
+fn show_all(
+    named: &Named,
+    listing: &Listing,
+    damaged: &BTreeSet<u64>,
+    is_retained: bool,
+    report: &Report,
+) -> Result<()> {
+    let retained = is_retained.then(|| named.repository.retained()).transpose()?;
+    for generation in &listing.generations {
+        let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
+        show(&named.name, generation, damaged.contains(&generation.number), until_s, report)?;
+    }
+    Ok(())
 }
 
 /// What can be known of a name without its key: its files, and their bytes, which are returned.

@@ -170,6 +170,8 @@ fn watched(arguments: &Arguments, password: Option<&str>) -> Result<Vec<Sampled>
     let watched =
         samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {
             let address = without_password(word).map_or_else(|| word.clone(), |(address, _)| address);
+            // The path of a sandbox's socket says less than its name.
+            let name = if address.starts_with("sandbox:") { address.clone() } else { name };
             let watched = Watched::new(name, address, target, arguments.show_statements);
             (watched, sampler)
         });

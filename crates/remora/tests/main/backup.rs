@@ -199,7 +199,18 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
     assert!(found.out.contains(&format!("costs generations 1 to 2: bytes {from} to {to}")), "{}", found.out);
     let json = place.run(&["verify", "repo", "--json"]).exits(4).out;
     assert!(json.contains(&format!(r#""losses":[{{"from":{from},"path":null,"to":{to}}}]"#)), "{json}");
+    let list = ["list", "repo", "--textfile", "repo.prom"];
+    let listed =
+        place.run(&list).exits(4).says(&["noted damage", "generations 1, 2 can't be restored whole"]);
+    assert_eq!(listed.out.matches("  DAMAGED  file:disk.img").count(), 2, "{}", listed.out);
+    let metrics = || std::fs::read_to_string(place.path("repo.prom")).unwrap();
+    assert!(metrics().contains("remora_backup_damaged{repository=\"repo\",name=\"disk.img\"} 2\n"));
+    let json = place.run(&["list", "repo", "--json"]).exits(4).out;
+    assert_eq!(json.matches(r#""damaged":true"#).count(), 2, "{json}");
     place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0).says(&["stored again"]);
+    let listed = place.run(&list).exits(0).says(&["every generation can still be restored whole"]);
+    assert!(!listed.out.contains("DAMAGED"), "{}", listed.out);
+    assert!(metrics().contains("remora_backup_damaged{repository=\"repo\",name=\"disk.img\"} 0\n"));
     std::fs::remove_file(place.path("back")).unwrap();
     for generation in ["repo@2", "repo@3"] {
         place.run(&["restore", generation, "--to", "back"]).exits(0);

@@ -189,13 +189,22 @@ fn a_full_server_of_idle_transactions_is_seen_and_entered() {
             &format!("{oldest}  root@localhost, idle for "),
             "+",
         ]);
-        let run = |command: &[&str]| {
+        let run_as = |account: &str, command: &[&str]| {
             let mut run = remora(server.folder());
-            run.args(command).args(["--no-defaults", "-u", "root", "-S"]).arg(server.socket());
+            run.args(command).args(["--no-defaults", "-u", account, "-S"]).arg(server.socket());
             Ended::of(&run.output().unwrap())
         };
+        let run = |command: &[&str]| run_as("root", command);
         let told = format!("the server is full: this is a session at the {door} port");
         run(&["blockers"]).exits(0).says(&[&told, "nobody waits"]);
+        let refused = run_as("nobody", &["blockers"]);
+        assert_ne!(refused.code, 0);
+        refused.says(&[
+            &format!("the server is full, and refuses at the {door} port: "),
+            "'nobody'@",
+            "remora poke kill-query",
+            "Too many connections",
+        ]);
         let late = top(server.socket(), (80, 24));
         late.shows(&[&format!("127.0.0.1:{free}"), "what runs now: 0"]);
         drop(late);

@@ -176,21 +176,24 @@ pub fn statement_table(html: &mut String, mut all: Vec<&Digest>, seconds: f64) {
     all.sort_by_key(|digest| std::cmp::Reverse(digest.time_us));
     let whole: u64 = all.iter().map(|digest| digest.time_us).sum::<u64>().max(1);
     html.push_str("<table><tr>");
-    for head in ["share", "per second", "ms each", "rows read each", "failed"] {
+    for head in ["share", "per second", "time each", "rows read each", "failed"] {
         put!(html, "<th scope=\"col\">{head}");
     }
-    html.push_str("<th scope=\"col\" class=\"text\">statement</tr>\n");
+    html.push_str(
+        "<th scope=\"col\" class=\"text\">database<th scope=\"col\" class=\"text\">statement</tr>\n",
+    );
     for digest in all.into_iter().take(ROWS_MAX) {
         let count = digest.count.max(1) as f64;
         put_line!(
             html,
-            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}</tr>",
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}<td class=\"text\">{}</tr>",
             plot::shown(digest.time_us as f64 / whole as f64, Shape::Share),
             plot::shown(count / seconds.max(1e-9), Shape::PerSecond),
-            plot::shown(digest.time_us as f64 / 1000.0 / count, Shape::Count),
+            plot::shown_time(digest.time_us as f64 / 1000.0 / count),
             plot::shown(digest.examined as f64 / count, Shape::Count),
             digest.errors,
-            escaped(&format!("{} {}", digest.schema, digest.text)),
+            escaped(&digest.schema),
+            escaped(&digest.text),
         );
     }
     html.push_str("</table>\n");
@@ -289,8 +292,10 @@ mod tests {
         // A plot that is zero all the time is named, and one of which nothing is known is not.
         has("<figcaption>Statements per second");
         has("Zero all the time: Connections.</p>");
-        has("<tr><td>75 %<td>2.5<td>0.3<td>4<td>7<td class=\"text\">app SELECT 2</tr>\n\
-             <tr><td>25 %<td>1<td>0.25<td>10<td>7<td class=\"text\">app SELECT 1</tr>\n");
+        has(
+            "<tr><td>75 %<td>2.5<td>0.3 ms<td>4<td>7<td class=\"text\">app<td class=\"text\">SELECT 2</tr>\n\
+             <tr><td>25 %<td>1<td>0.25 ms<td>10<td>7<td class=\"text\">app<td class=\"text\">SELECT 1</tr>\n",
+        );
         has("<tr><td class=\"text\">Aborted_clients<td>8<td>2<td>9</tr>\n\
              <tr><td class=\"text\">Questions<td>12<td>3<td>9</tr>\n</table>");
         assert!(!html.contains("<nav>") && html.matches("<figure>").count() == 1, "{html}");

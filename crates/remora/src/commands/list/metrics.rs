@@ -1,6 +1,6 @@
 //! What is in a repository as metrics, for the textfile collector of Prometheus' node_exporter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::Permissions;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use block::Listing;
+use block::{Generation, Listing};
 use disk::{Output, RealDisk};
 use snapshot::identity;
 
@@ -22,6 +22,7 @@ const PROVEN: (&str, &str) = (
 );
 const UNSOUND: (&str, &str) =
     ("remora_backup_unsound", "Backups on which a server was started and not found sound.");
+const DAMAGED: (&str, &str) = ("remora_backup_damaged", "Backups that can't be restored whole.");
 const GENERATIONS: (&str, &str) = ("remora_backup_generations", "Backups that are kept.");
 const STORED: (&str, &str) = ("remora_backup_stored_bytes", "Bytes of all files of backups.");
 const BROKEN: (&str, &str) = ("remora_backup_broken_files", "Files that can't be used.");
@@ -58,20 +59,22 @@ impl Metrics {
         self.lines.entry(metric).or_default().push(format!("{}{{{labels}}} {value}", metric.0));
     }
 
-    /// The backups of a name.
-    pub(super) fn backups(&mut self, name: &str, listing: &Listing) {
+    /// The backups of a name, and the numbers of those that can't be restored whole.
+    pub(super) fn backups(&mut self, name: &str, listing: &Listing, damaged: &BTreeSet<u64>) {
         let all = &listing.generations;
         self.add(LOCKED, name, 0);
         self.add(GENERATIONS, name, all.len());
         self.add(STORED, name, listing.file_bytes);
         self.add(BROKEN, name, listing.broken.len());
+        self.add(DAMAGED, name, damaged.len());
         self.add(UNSOUND, name, all.iter().filter(|one| Known::of(one) == Known::Unsound).count());
         // Of several sources the one that is backed up least.
         let newest = identity::sources(all).iter().filter_map(|source| Some(source.last()?.taken_s)).min();
         if let Some(taken_s) = newest {
             self.add(NEWEST, name, taken_s);
         }
-        if let Some(proven) = all.iter().rfind(|one| Known::of(one) == Known::Proven) {
+        let is_proven = |one: &&Generation| Known::of(one) == Known::Proven && !damaged.contains(&one.number);
+        if let Some(proven) = all.iter().rfind(is_proven) {
             self.add(PROVEN, name, proven.taken_s);
         }
     }

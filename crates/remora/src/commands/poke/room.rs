@@ -28,7 +28,7 @@ pub(crate) fn limit(access: &Access, new: u64, agreed: bool, report: &Report) ->
             set_limit(&mut session, new)?;
             return tell(None, &Change { name: known.name, old, new, by: &format!("by SQL{place}") }, report);
         }
-        Sql::Silent(why) => why,
+        Sql::Silent(why, _) => why,
     };
     report.warn(&format!("SQL can't be asked: {why}"));
     let memory = access.memory()?;
@@ -61,7 +61,7 @@ pub(crate) fn kill_query(access: &Access, id: u64, agreed: bool, report: &Report
     let is_full = sql.is_full();
     let why = match sql {
         Sql::Answers(session, place) => return kill(session, id, place, report),
-        Sql::Silent(why) => why,
+        Sql::Silent(why, _) => why,
     };
     if !is_full {
         return Err(anyhow!(why).context(format!(

@@ -20,7 +20,7 @@ pub(crate) fn run(
 ) -> Result<Exit> {
     let mut session = match access.sql()? {
         Sql::Answers(session, _) => Some(session),
-        Sql::Silent(error) => {
+        Sql::Silent(error, _) => {
             report.warn(&format!("SQL can't be asked: {error}"));
             None
         }

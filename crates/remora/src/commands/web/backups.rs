@@ -7,7 +7,7 @@ use block::verify::NotedDamage;
 use humanize::date_time;
 use web::Html;
 
-use super::super::list::Known;
+use super::super::list::{Known, damage};
 use super::archive::{Archive, GenerationState, LogState, NameState, State, since};
 use super::layout::{
     Tone, age, cell, command, old_note, part, quoted, state, table_end, table_head, text_cell,
@@ -181,18 +181,8 @@ fn proven(name: &NameState, good: Tone) -> (Tone, String) {
 
 /// What the last verification noted: what it costs, or that it costs nothing.
 fn noted(noted: &NotedDamage) -> Option<(Tone, String)> {
-    if noted.files.is_empty() {
-        return None;
-    }
-    let since = noted.since_s.map_or_else(String::new, |since_s| format!(" {},", when(since_s)));
-    let files = noted.files.iter().cloned().collect::<Vec<_>>().join(", ");
-    let found = format!("remora verify noted damage{since} in {files}");
-    let numbers: Vec<String> = noted.generations.keys().map(ToString::to_string).collect();
-    Some(match numbers.as_slice() {
-        [] => (Tone::Warning, format!("{found}; every generation can still be restored whole")),
-        [one] => (Tone::Bad, format!("{found}; generation {one} can't be restored whole")),
-        some => (Tone::Bad, format!("{found}; generations {} can't be restored whole", some.join(", "))),
-    })
+    let (is_lost, text) = damage::told(noted, when)?;
+    Some((if is_lost { Tone::Bad } else { Tone::Warning }, text))
 }
 
 fn archived(log: LogState) -> (Tone, String) {

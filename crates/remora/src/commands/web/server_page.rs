@@ -56,15 +56,15 @@ impl View<'_> {
         old_note(&mut runs, fresh);
         self.runs(&mut runs, &known, fresh);
         part(&mut body, "runs", &runs);
+        if self.is_whole {
+            body.raw("<h2>The last hour</h2>\n");
+            slow_part(&mut body, "plots", &drawn(&known));
+        }
         body.raw("<h2>Statements that took most of the time</h2>\n");
         let mut statements = Html::new();
         old_note(&mut statements, fresh);
         self.statements(&mut statements, known.statements.as_ref());
         part(&mut body, "statements", &statements);
-        if self.is_whole {
-            body.raw("<h2>The last hour</h2>\n");
-            slow_part(&mut body, "plots", &drawn(&known));
-        }
         body
     }
 

@@ -178,6 +178,11 @@ pub(super) fn shown(number: f64, shape: Shape) -> String {
     }
 }
 
+/// A time, from milliseconds.
+pub(super) fn shown_time(ms: f64) -> String {
+    if ms < 1000.0 { format!("{} ms", three(ms)) } else { format!("{} s", three(ms / 1000.0)) }
+}
+
 /// Three digits, without trailing zeros.
 fn three(number: f64) -> String {
     let digits = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
@@ -209,6 +214,7 @@ mod tests {
         let expected = ["0", "0.25", "9.99", "10", "99.9", "100", "999", "1 k", "1 M", "1 G", "1.5 T"];
         assert_eq!(texts, expected);
         assert_eq!([three(12.34), three(123.4), three(1.5)], ["12.3", "123", "1.5"]);
+        assert_eq!([0.25, 999.0, 4020.0].map(shown_time), ["0.25 ms", "999 ms", "4.02 s"]);
     }
 
     #[test]
