@@ -98,10 +98,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let mut without_log = BTreeSet::new();
     for named in &found.backups {
         let listing = named.repository.list()?;
-        let damaged = damaged(named, &listing, report);
-        metrics.backups(&named.name, &listing, &damaged);
-        show_all(named, &listing, &damaged, arguments.retained, report)?;
-        if !listing.broken.is_empty() || !damaged.is_empty() {
+        if show_all(named, &listing, arguments.retained, &mut metrics, report)? {
             exit = Exit::Damaged;
         }
         if identity::warn_of_mixed(&named.name, &listing.generations, report) {
@@ -252,19 +249,22 @@ fn damaged(named: &Named, listing: &Listing, report: &Report) -> BTreeSet<u64> {
 }
 
 /// The generations of a name. `is_retained`: the store is asked until when nobody can remove what they need.
+/// Returns whether something is damaged.
 fn show_all(
     named: &Named,
     listing: &Listing,
-    damaged: &BTreeSet<u64>,
     is_retained: bool,
+    metrics: &mut Metrics,
     report: &Report,
-) -> Result<()> {
+) -> Result<bool> {
+    let damaged = damaged(named, listing, report);
+    metrics.backups(&named.name, listing, &damaged);
     let retained = is_retained.then(|| named.repository.retained()).transpose()?;
     for generation in &listing.generations {
         let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
         show(&named.name, generation, damaged.contains(&generation.number), until_s, report)?;
     }
-    Ok(())
+    Ok(!listing.broken.is_empty() || !damaged.is_empty())
 }
 
 /// What can be known of a name without its key: its files, and their bytes, which are returned.
