@@ -40,7 +40,8 @@ const HELP: &str = "cargo xtask CHORE
   dist [--key FILE] [--programs FOLDER] [--check]
                                   the files of a release: programs, packages, wheels, image, sums, signed with FILE.
                                   --programs: of programs built before, FOLDER/x86_64/remora and aarch64/remora;
-                                  --check: install and use them in bare systems, build them again elsewhere
+                                  --check: install and use them in bare systems, build them again elsewhere;
+                                  --twice: only build this machine's program in two folders, and compare
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words

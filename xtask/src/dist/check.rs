@@ -11,7 +11,7 @@ use crate::{places, root, run};
 
 use super::cross::Build;
 use super::tree::{TREES, Tree};
-use super::{Arch, Release, files, fresh, output, package, run_quietly};
+use super::{Arch, Release, cross, files, fresh, output, package, run_quietly};
 
 /// Checks a release. Programs that were `ready` are not built again.
 pub(super) fn run_checks(release: &Release, ready: bool) -> Result<()> {
@@ -108,6 +108,15 @@ fn next_version(release: &Release) -> Result<PathBuf> {
     let next = release.with(format!("{}+next", release.version), out.clone());
     package::program(&next, Arch::here()?, &release.work.join("stage-x86_64"))?;
     Ok(out)
+}
+
+/// Builds only the program for this machine, here and in another folder, and compares the two.
+pub(super) fn twice() -> Result<()> {
+    let release = Release::begin()?;
+    for (arch, program) in cross::programs(&release, &[Arch::here()?])? {
+        std::fs::copy(program, release.program(arch))?;
+    }
+    same_bytes(&release)
 }
 
 /// Another checkout in another folder makes the same programs, byte for byte.

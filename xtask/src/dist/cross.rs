@@ -10,10 +10,11 @@ use crate::{cargo, root, run, target};
 
 use super::{Arch, Release};
 
-/// The programs. Each has the programs for the far side of ssh of all architectures in it.
-pub(super) fn programs(release: &Release) -> Result<Vec<(Arch, PathBuf)>> {
+/// The programs for some architectures. Each has the programs for the far side of ssh of all architectures in
+/// it.
+pub(super) fn programs(release: &Release, wanted: &[Arch]) -> Result<Vec<(Arch, PathBuf)>> {
     bring_targets()?;
-    Build::of(release).programs(&Arch::ALL)
+    Build::of(release).programs(wanted)
 }
 
 /// A build of a tree in a folder.
