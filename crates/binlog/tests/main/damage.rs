@@ -51,7 +51,7 @@ fn a_flipped_byte_does_no_harm_where_there_are_none() {
         let log = if name.ends_with("no-sums") { log.to_vec() } else { without_sums(log) };
         let whole = walk(&log);
         assert_eq!(whole.error, None, "{name}");
-        for at in case.places().filter(|at| *at < log.len() && is_turn(*at, 2)) {
+        for at in case.places().filter(|at| *at < log.len() && is_turn(*at, 4)) {
             // The log with a column of each type is long.
             let flips: &[u8] = if log.len() > 5000 { &[0x81] } else { &[0x01, 0x10, 0x80, 0xFF] };
             for flip in flips {

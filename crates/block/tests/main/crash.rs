@@ -40,7 +40,7 @@ fn everywhere(
     let before = calm.syncs();
     assert!(second(&calm));
     assert!(calm.syncs() > before);
-    for stop in (before..=calm.syncs()).filter(|stop| is_turn(usize::try_from(*stop).unwrap(), 2)) {
+    for stop in (before..=calm.syncs()).filter(|stop| is_turn(usize::try_from(*stop).unwrap(), 4)) {
         for unsynced in Unsynced::ALL {
             let disk = FaultDisk::stopping_at(stop);
             first(&disk);

@@ -35,7 +35,7 @@ pub(crate) fn every_flipped_byte_is_found_and_named() {
     assert!(files(&disk).len() >= 3);
     for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();
-        for at in (0..good.len()).filter(|at| is_turn(*at, 3)) {
+        for at in (0..good.len()).filter(|at| is_turn(*at, 6)) {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             disk.put(&file, &bad);
@@ -66,7 +66,7 @@ pub(crate) fn every_cut_is_found() {
     let (disk, _) = small();
     for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();
-        for len in (0..good.len()).filter(|len| is_turn(*len, 3)) {
+        for len in (0..good.len()).filter(|len| is_turn(*len, 6)) {
             disk.put(&file, &good[..len]);
             let found = damages(&disk);
             let name = file.display().to_string();

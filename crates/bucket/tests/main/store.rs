@@ -220,7 +220,7 @@ fn answers_lost_and_uploads_torn() {
 
 /// Kills a run after each number of requests. Afterwards the repository is sound, and the next run continues.
 fn killed_at_each_request(begin: fn() -> Scene, act: fn(&Scene) -> Result<(), Error>, after: &[&[u64]]) {
-    for left in (1..).filter(|left| is_turn(usize::try_from(*left).unwrap(), 3)) {
+    for left in (1..).filter(|left| is_turn(usize::try_from(*left).unwrap(), 5)) {
         let mut scene = begin();
         scene.change();
         scene.fake.set(|state| state.left = Some(left));

@@ -113,7 +113,7 @@ fn every_written_table_equals_an_inserted_one() {
             .for_each(|statement| execute(&mut session, statement));
         let tables = names(&mut session);
         assert_eq!(tables.len(), 23);
-        let tables = part_of_today(tables, 3);
+        let tables = part_of_today(tables, 5);
         for table in &tables {
             let rows = rows(&mut session, &server, table);
             let definition = definition(&mut session, table);

@@ -24,7 +24,7 @@ const NEEDS: [&str; 10] = [
 const PAGES: &str = "REMORA_TEST_PAGES";
 
 /// Each day another one of so many parts of the pages is run.
-const PARTS: usize = 3;
+const PARTS: usize = 5;
 
 /// How many pages run at the same time. They wait more than they work.
 const AT_ONCE: usize = 4;

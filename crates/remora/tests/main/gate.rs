@@ -29,7 +29,7 @@ pub(crate) enum Way {
 
 /// In how many parts tests that kill at any step divide the steps and those who are killed: a check takes
 /// another part each day, and `ci --full` takes all.
-pub(crate) const PARTS: usize = 3;
+pub(crate) const PARTS: usize = 5;
 
 /// Who is killed, and when.
 #[derive(Clone, Copy, Debug)]
