@@ -7,7 +7,7 @@ use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 
 use crate::support::{
-    Random, TARGET, VOLUME, back_up, generations, is_turn, keep, repository, restored, sound, world,
+    Random, TARGET, VOLUME, back_up, generations, keep, repository, restored, sound, world,
 };
 
 /// The volume's contents at a generation.
@@ -40,7 +40,7 @@ fn everywhere(
     let before = calm.syncs();
     assert!(second(&calm));
     assert!(calm.syncs() > before);
-    for stop in (before..=calm.syncs()).filter(|stop| is_turn(usize::try_from(*stop).unwrap(), 4)) {
+    for stop in before..=calm.syncs() {
         for unsynced in Unsynced::ALL {
             let disk = FaultDisk::stopping_at(stop);
             first(&disk);
