@@ -10,6 +10,10 @@ use crate::{cargo, root, run, target};
 
 use super::{Arch, Release};
 
+/// Some C has the time of its compilation in it. SOURCE_DATE_EPOCH would set that, but cargo and zig keep
+/// what they have compiled, and neither asks whether it was another time then.
+const TIMELESS: [&str; 3] = ["-Wno-builtin-macro-redefined", "-D__DATE__=\"\"", "-D__TIME__=\"\""];
+
 /// The programs for some architectures. Each has the programs for the far side of ssh of all architectures in
 /// it.
 pub(super) fn programs(release: &Release, wanted: &[Arch]) -> Result<Vec<(Arch, PathBuf)>> {
@@ -70,12 +74,10 @@ impl<'a> Build<'a> {
             cargo.env_remove(name);
         }
         self.release.tools.prepare(&mut cargo);
-        // Some C has the time in it, and cargo keeps what it has built of that for another commit.
-        cargo.env("SOURCE_DATE_EPOCH", "0");
         // The separator that cargo takes between flags.
         let separator = "\x1f".as_ref();
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix=", &self.renamed()?).join(separator));
-        cargo.env("CFLAGS", self.c_flags()?.join(" "));
+        cargo.env("CFLAGS", [self.c_flags()?, TIMELESS.map(str::to_owned).to_vec()].concat().join(" "));
         Ok(cargo)
     }
 
