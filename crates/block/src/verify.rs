@@ -33,9 +33,20 @@ pub struct Damage {
     pub place: String,
     /// What is wrong, and which block of the volume it affects.
     pub what: String,
-    /// What can't be restored because of it, as far as that is known. Empty if no generation needs it, or if
-    /// everything in it is stored elsewhere too.
+    /// What can't be restored because of it, of the generations that are there. Empty if none of them needs
+    /// it, or if everything in it is stored elsewhere too.
     pub costs: Vec<Cost>,
+    /// Whether a whole generation may be gone with it: the file is missing or can't be opened, so nobody can
+    /// see whether it was one.
+    pub hides_generation: bool,
+}
+
+impl Damage {
+    /// Whether every generation can be restored whole despite it.
+    #[must_use]
+    pub fn costs_nothing(&self) -> bool {
+        self.costs.is_empty() && !self.hides_generation
+    }
 }
 
 /// The result of a verification.
@@ -93,8 +104,10 @@ enum DamageSite {
     Entry(DamageEntry),
     /// A file, by its number: its frame, or all of it.
     File(u64),
-    /// Anything else.
-    Other,
+    /// What a generation says of its own content, by its number.
+    Generation(u64),
+    /// What no generation needs: a note, blocks that none has, bytes between the records.
+    Unneeded,
 }
 
 struct Findings {
@@ -111,7 +124,7 @@ impl Findings {
         }
         let mut damages = self.damages.lock().unwrap_or_else(PoisonError::into_inner);
         if damages.len() < DAMAGES_MAX {
-            damages.push((Damage { place, what, costs: Vec::new() }, hit));
+            damages.push((Damage { place, what, ..Damage::default() }, hit));
         }
     }
 
@@ -175,14 +188,15 @@ pub fn verify(
 /// Files that can't be opened, are missing, or are unknown.
 fn frames(repository: &Repository, loaded: &RepositoryState, findings: &Findings) -> Result<(), Error> {
     let hits = loaded.broken.iter().map(|(number, error)| (error, DamageSite::File(*number)));
-    let missing_newest = loaded.missing_newest.iter().map(|error| (error, DamageSite::Other));
-    for (error, hit) in hits.chain(missing_newest) {
+    let newest = loaded.missing_newest.iter().zip(&loaded.noted);
+    let newest = newest.map(|(error, noted)| (error, DamageSite::File(noted.file)));
+    for (error, hit) in hits.chain(newest) {
         let text = error.to_string();
         let (place, what) = text.split_once(": ").unwrap_or((&text, "damaged"));
         findings.add(place.to_owned(), what.to_owned(), hit);
     }
     match NewestNote::read(repository.store()) {
-        Err(error) => findings.take(error, "", DamageSite::Other),
+        Err(error) => findings.take(error, "", DamageSite::Unneeded),
         Ok(_) => Ok(()),
     }
 }
@@ -211,17 +225,21 @@ fn contents(loaded: &RepositoryState, findings: &Findings, context: RunContext<'
             let known = view.own && view.chunk.unknown.is_none();
             if known && chunk_hash(&view.chunk.hashes()) != view.chunk.content {
                 let place = sound.get(&number).map(|file| file.shown.clone()).unwrap_or_default();
-                findings.add(place, format!("chunk {chunk} does not match its hash"), DamageSite::Other);
+                findings.add(
+                    place,
+                    format!("chunk {chunk} does not match its hash"),
+                    DamageSite::Generation(number),
+                );
             }
             if let Some(content) = contents.get_mut(&number) {
                 content.add(&view.chunk.content);
             }
         }
     }
-    for (file, content) in sound.values().zip(contents.values()) {
+    for ((number, file), content) in sound.iter().zip(contents.values()) {
         if content.finish() != file.trailer.content {
             let what = "the chain does not reproduce what was backed up".to_owned();
-            findings.add(file.shown.clone(), what, DamageSite::Other);
+            findings.add(file.shown.clone(), what, DamageSite::Generation(*number));
         }
     }
     Ok(())
@@ -288,7 +306,7 @@ fn feed(
     };
     if first != expected {
         let place = format!("{} at byte {expected}", file.shown);
-        findings.add(place, "bytes that belong to no record".to_owned(), DamageSite::Other);
+        findings.add(place, "bytes that belong to no record".to_owned(), DamageSite::Unneeded);
     }
     while let Some(entry) = index.next() {
         if context.stop.load(Ordering::Relaxed) {
@@ -324,7 +342,7 @@ fn work(
             let hit = if job.live {
                 DamageSite::Entry(DamageEntry { chunk, file, group: None })
             } else {
-                DamageSite::Other
+                DamageSite::Unneeded
             };
             findings.take(error, &suffix, hit)?;
         }
@@ -353,7 +371,7 @@ fn look(job: &RecordJob, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mu
     if at != job.end {
         // The blocks are still checked: they may be needed, and be undamaged.
         let place = format!("{} at byte {at}", job.file.shown);
-        findings.add(place, "bytes that belong to no record".to_owned(), DamageSite::Other);
+        findings.add(place, "bytes that belong to no record".to_owned(), DamageSite::Unneeded);
     }
     let chunk = job.entry.chunk;
     let first = chunk * (CHUNK / BLOCK) as u64;
@@ -379,7 +397,8 @@ fn look(job: &RecordJob, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mu
         let place = places.get(block).and_then(Option::as_ref);
         // Only one block is wrong: either the delta is damaged, or the block does not match the record.
         let group = place.map(|place| if whole(fetcher, place) { &place.group } else { unpacked(place) });
-        findings.take(error, &suffix(first + block as u64), group.map_or(DamageSite::Other, hit))
+        let own = DamageSite::Generation(job.file.header.generation);
+        findings.take(error, &suffix(first + block as u64), group.map_or(own, hit))
     })
 }
 

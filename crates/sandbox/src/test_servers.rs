@@ -31,24 +31,32 @@ pub fn of_today<P>(all: Vec<P>, environment: impl Fn(&str) -> Option<OsString>) 
 
 /// The same for other cases of a test: every `parts`-th case, beginning with another one each day.
 pub fn part_of_today<P>(all: Vec<P>, parts: usize, environment: impl Fn(&str) -> Option<OsString>) -> Vec<P> {
-    if parts < 2 || is_everywhere(environment) {
+    if parts < 2 || environment(EVERYWHERE).is_some() {
         return all;
     }
-    let thread = std::thread::current();
-    let mut turn: usize = thread.name().unwrap_or_default().bytes().map(usize::from).sum();
-    turn += UNIX_EPOCH.elapsed().map_or(0, |since| usize::try_from(since.as_secs() / DAY_S).unwrap_or(0));
+    let turn = turn();
     let is_today = |(at, _): &(usize, P)| at % parts == turn % parts;
     all.into_iter().enumerate().filter(is_today).map(|(_, case)| case).collect()
 }
 
-/// The same for cases that are numbered: whether one of them has its turn today.
-pub fn is_turn(number: usize, parts: usize, environment: impl Fn(&str) -> Option<OsString>) -> bool {
-    part_of_today((0..parts).collect(), parts, environment).contains(&(number % parts))
+/// The number that the name of this test and today's date make.
+fn turn() -> usize {
+    let thread = std::thread::current();
+    let name: usize = thread.name().unwrap_or_default().bytes().map(usize::from).sum();
+    name + UNIX_EPOCH.elapsed().map_or(0, |since| usize::try_from(since.as_secs() / DAY_S).unwrap_or(0))
 }
 
-/// Whether each test runs with all of its cases, as before a release.
-pub fn is_everywhere(environment: impl Fn(&str) -> Option<OsString>) -> bool {
-    environment(EVERYWHERE).is_some()
+/// The same for cases that are numbered: whether one of them has its turn today, by the environment of this
+/// process.
+#[must_use]
+pub fn is_turn(number: usize, parts: usize) -> bool {
+    is_everywhere() || number % parts == turn() % parts
+}
+
+/// Whether each test of this process runs with all of its cases, as before a release.
+#[must_use]
+pub fn is_everywhere() -> bool {
+    std::env::var_os(EVERYWHERE).is_some()
 }
 
 /// The servers for tests that name none, as the environment says: those named in `REMORA_TEST_SERVERS`, all

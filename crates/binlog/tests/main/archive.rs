@@ -12,7 +12,7 @@ use binlog::reader::Reader;
 use disk::faults::{FaultDisk, Unsynced};
 use disk::{Disk, RealDisk};
 
-use crate::support::{framed, is_turn};
+use crate::support::framed;
 
 const LOG: &[u8] = include_bytes!("../cases/mariadb-10.11.binlog");
 /// Where the last transaction begins. Behind it the log says which file follows.
@@ -428,7 +428,7 @@ fn every_flipped_byte_and_every_missing_file_is_told() {
         (sound.damages, sound.files, sound.bytes, read),
         (Vec::new(), 3, 3 * LOG.len() as u64, sound.bytes)
     );
-    let bytes = (0..LOG.len()).filter(|at| is_turn(*at, 6));
+    let bytes = (0..LOG.len()).filter(|at| sandbox::is_turn(*at, 6));
     for (at, file) in bytes.flat_map(|at| [FILES[0], FILES[2]].map(|file| (at, file))) {
         let mask = if at == 21 { 2 } else { 1 };
         disk.corrupt(&path(file), at, mask);

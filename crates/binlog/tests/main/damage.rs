@@ -2,7 +2,7 @@
 
 use binlog::reader::End;
 
-use crate::support::{CASES, Case, is_turn, walk};
+use crate::support::{CASES, Case, walk};
 
 /// The byte with the flag that a server writes the file, which no checksum covers.
 const IN_USE_AT: usize = 4 + 17;
@@ -51,7 +51,7 @@ fn a_flipped_byte_does_no_harm_where_there_are_none() {
         let log = if name.ends_with("no-sums") { log.to_vec() } else { without_sums(log) };
         let whole = walk(&log);
         assert_eq!(whole.error, None, "{name}");
-        for at in case.places().filter(|at| *at < log.len() && is_turn(*at, 4)) {
+        for at in case.places().filter(|at| *at < log.len() && sandbox::is_turn(*at, 4)) {
             // The log with a column of each type is long.
             let flips: &[u8] = if log.len() > 5000 { &[0x81] } else { &[0x01, 0x10, 0x80, 0xFF] };
             for flip in flips {

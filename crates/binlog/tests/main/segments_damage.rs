@@ -8,7 +8,6 @@ use disk::{Disk, Source};
 use crate::segments::{
     FILES, LOG, Sender, archive, begun, info, keys, proven, read, segments, store, stored,
 };
-use crate::support::is_turn;
 
 #[test]
 fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
@@ -19,7 +18,7 @@ fn every_flipped_byte_and_every_cut_is_told_with_every_key() {
         assert!(proven(&disk, key).damages.is_empty());
         for (path, bytes) in stored(&disk) {
             let step = if key.is_none() { 3 } else { 29 };
-            let places = (0..bytes.len()).step_by(step).filter(|at| is_turn(at / step, 4));
+            let places = (0..bytes.len()).step_by(step).filter(|at| sandbox::is_turn(at / step, 4));
             for at in places.chain(bytes.len() - 3..bytes.len()) {
                 let mut bad = bytes.clone();
                 bad[at] ^= 1 << (at % 8);

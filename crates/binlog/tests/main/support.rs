@@ -13,11 +13,6 @@ pub(crate) struct Case {
     pub(crate) events: &'static str,
 }
 
-/// Whether a numbered case of a test has its turn today: every `parts`-th has.
-pub(crate) fn is_turn(number: usize, parts: usize) -> bool {
-    sandbox::is_turn(number, parts, |name| std::env::var_os(name))
-}
-
 macro_rules! case {
     ($name:literal) => {
         Case {

@@ -52,8 +52,15 @@ pub(super) fn tell(
     let copies = FallbackReader::new(repository.store(), &loaded.files);
     let mut teller = CostReport { loaded: &loaded, copies: &copies, layouts: BTreeMap::new() };
     for (damage, hit) in damages.iter_mut() {
-        if let DamageSite::File(number) = hit {
-            damage.costs = chains(&loaded, *number);
+        match hit {
+            DamageSite::File(number) => {
+                damage.costs = chains(&loaded, *number);
+                damage.hides_generation = !loaded.files.contains_key(number);
+            }
+            DamageSite::Generation(number) => {
+                damage.costs = vec![Cost { generation: *number, losses: Vec::new() }];
+            }
+            DamageSite::Entry(_) | DamageSite::Unneeded => {}
         }
     }
     // The listed damage by its place, with its index in the list.

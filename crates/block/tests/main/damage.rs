@@ -1,11 +1,13 @@
 //! Every byte of every file, flipped and cut.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use block::verify::Damage;
 use block::{BLOCK, Error};
 use disk::faults::FaultDisk;
 
-use crate::support::{REPO, Random, back_up, back_up_bytes, damages, is_turn, keep, restored, sound};
+use crate::support::{REPO, Random, back_up, back_up_bytes, damages, generations, keep, restored, sound};
 
 /// Three generations with few bytes: whole groups, differences, zeros, references.
 fn small() -> (FaultDisk, Vec<u8>) {
@@ -24,6 +26,23 @@ fn small() -> (FaultDisk, Vec<u8>) {
     (disk, volume)
 }
 
+/// The contents of all generations.
+fn contents(disk: &FaultDisk) -> BTreeMap<u64, Vec<u8>> {
+    let all = generations(disk).into_iter();
+    all.map(|generation| (generation, restored(disk, Some(generation)).unwrap())).collect()
+}
+
+/// If a verification says that what it found costs nothing, all generations can be restored.
+#[track_caller]
+fn costs_what_it_says(disk: &FaultDisk, found: &[Damage], before: &BTreeMap<u64, Vec<u8>>) {
+    if found.iter().all(Damage::costs_nothing) {
+        for (generation, content) in before {
+            let now = restored(disk, Some(*generation));
+            assert!(now.is_ok_and(|now| now == *content), "generation {generation}: {found:?}");
+        }
+    }
+}
+
 fn files(disk: &FaultDisk) -> Vec<PathBuf> {
     disk.names().into_iter().filter(|name| name.extension().is_some_and(|end| end == "blk")).collect()
 }
@@ -31,11 +50,12 @@ fn files(disk: &FaultDisk) -> Vec<PathBuf> {
 #[test]
 pub(crate) fn every_flipped_byte_is_found_and_named() {
     let (disk, volume) = small();
+    let before = contents(&disk);
     sound(&disk);
-    assert!(files(&disk).len() >= 3);
+    assert!(files(&disk).len() >= 3 && before.len() == 2);
     for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();
-        for at in (0..good.len()).filter(|at| is_turn(*at, 6)) {
+        for at in (0..good.len()).filter(|at| sandbox::is_turn(*at, 6)) {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             disk.put(&file, &bad);
@@ -50,6 +70,7 @@ pub(crate) fn every_flipped_byte_is_found_and_named() {
             if at % 8 != 0 {
                 continue;
             }
+            costs_what_it_says(&disk, &found, &before);
             match restored(&disk, None) {
                 Ok(bytes) => assert!(bytes == volume, "byte {at} of {name}"),
                 Err(Error::Corrupt { .. } | Error::Missing(_)) => {}
@@ -64,13 +85,15 @@ pub(crate) fn every_flipped_byte_is_found_and_named() {
 #[test]
 pub(crate) fn every_cut_is_found() {
     let (disk, _) = small();
+    let before = contents(&disk);
     for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();
-        for len in (0..good.len()).filter(|len| is_turn(*len, 6)) {
+        for len in (0..good.len()).filter(|len| sandbox::is_turn(*len, 6)) {
             disk.put(&file, &good[..len]);
             let found = damages(&disk);
             let name = file.display().to_string();
             assert!(found.iter().any(|damage| damage.place.contains(&name)), "{len} of {name}: {found:?}");
+            costs_what_it_says(&disk, &found, &before);
         }
         let mut longer = good.clone();
         longer.push(0);
@@ -98,10 +121,13 @@ fn a_damaged_catalogue_is_refused() {
 #[test]
 pub(crate) fn a_missing_file_is_found() {
     let (disk, volume) = small();
+    let before = contents(&disk);
     for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();
         disk::Disk::remove(&disk, &file).unwrap();
-        assert_ne!(damages(&disk), [], "{}", file.display());
+        let found = damages(&disk);
+        assert_ne!(found, [], "{}", file.display());
+        costs_what_it_says(&disk, &found, &before);
         assert!(restored(&disk, None).map_or(true, |bytes| bytes == volume), "{}", file.display());
         disk.put(&file, &good);
     }

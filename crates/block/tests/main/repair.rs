@@ -11,8 +11,8 @@ use disk::Disk;
 use disk::faults::FaultDisk;
 
 use crate::support::{
-    REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, damages, generations, is_turn, keep, repository,
-    restored, sound, world,
+    REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, damages, generations, keep, repository, restored,
+    sound, world,
 };
 
 fn file(number: u64) -> PathBuf {
@@ -202,7 +202,9 @@ pub(crate) fn a_restore_is_right_or_says_so_whichever_byte_is_flipped() {
     }
     let (mut whole, mut partly) = (0, 0);
     for number in 1..=3 {
-        for at in (0..disk.bytes(&file(number)).unwrap().len()).step_by(3).filter(|at| is_turn(at / 3, 5)) {
+        for at in
+            (0..disk.bytes(&file(number)).unwrap().len()).step_by(3).filter(|at| sandbox::is_turn(at / 3, 5))
+        {
             disk.corrupt(&file(number), at, 0x10);
             for (generation, state) in (1..).zip(&states) {
                 let Ok((bytes, summary)) = kept_going(&disk, Some(generation)) else { continue };

@@ -27,11 +27,6 @@ pub(crate) fn world() -> RunContext<'static> {
     RunContext { stop: &NEVER, progress: &Silent }
 }
 
-/// Whether a numbered case of a test has its turn today: every `parts`-th has.
-pub(crate) fn is_turn(number: usize, parts: usize) -> bool {
-    sandbox::is_turn(number, parts, |name| std::env::var_os(name))
-}
-
 thread_local! {
     /// The key of the repositories of this test; without one they are not encrypted.
     static KEY: RefCell<Option<Key>> = const { RefCell::new(None) };

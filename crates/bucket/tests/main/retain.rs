@@ -6,7 +6,7 @@ use block::{Store, mirror};
 use jiff::Timestamp;
 
 use crate::fake::Fake;
-use crate::store::{Scene, is_turn, key, world};
+use crate::store::{Scene, key, world};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -105,7 +105,7 @@ fn a_retention_is_never_shortened() {
 /// A run that is killed: no generation counts of which a part can be taken away.
 #[test]
 fn a_kill_leaves_no_generation_that_is_not_retained() {
-    for left in (1..).filter(|left| is_turn(usize::try_from(*left).unwrap(), 5)) {
+    for left in (1..).filter(|left| sandbox::is_turn(usize::try_from(*left).unwrap(), 5)) {
         let mut scene = grown(false);
         scene.retain_s = Some(30 * 86_400);
         scene.change();

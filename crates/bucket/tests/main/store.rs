@@ -24,11 +24,6 @@ pub(crate) fn world() -> RunContext<'static> {
     RunContext { stop: &NEVER, progress: &Silent }
 }
 
-/// Whether a numbered case of a test has its turn today: every `parts`-th has.
-pub(crate) fn is_turn(number: usize, parts: usize) -> bool {
-    sandbox::is_turn(number, parts, |name| std::env::var_os(name))
-}
-
 /// A store, a volume, and what its generations were.
 pub(crate) struct Scene {
     pub(crate) fake: Fake,
@@ -220,7 +215,7 @@ fn answers_lost_and_uploads_torn() {
 
 /// Kills a run after each number of requests. Afterwards the repository is sound, and the next run continues.
 fn killed_at_each_request(begin: fn() -> Scene, act: fn(&Scene) -> Result<(), Error>, after: &[&[u64]]) {
-    for left in (1..).filter(|left| is_turn(usize::try_from(*left).unwrap(), 5)) {
+    for left in (1..).filter(|left| sandbox::is_turn(usize::try_from(*left).unwrap(), 5)) {
         let mut scene = begin();
         scene.change();
         scene.fake.set(|state| state.left = Some(left));

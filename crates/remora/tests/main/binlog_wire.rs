@@ -14,9 +14,7 @@ use sandbox::{Sandbox, Settings};
 
 use crate::binlog::{Play, TABLE};
 use crate::extract::{execute, folder, mariadb, session};
-use crate::support::{
-    Ended, Running, is_everywhere, mariadbs, on_products, part_of_today, places, remora, start, until,
-};
+use crate::support::{Ended, Running, mariadbs, on_products, part_of_today, places, remora, start, until};
 
 /// The first byte of the packet that asks for the log.
 const DUMP: u8 = 0x12;
@@ -278,7 +276,7 @@ fn resume_each_byte_of_a_log() {
         ends.into_iter().for_each(|(of, end)| drop(cuts.is_cut(Cut::Connection(of, end))));
         cuts.goes_on(&"logged in");
     });
-    let step = if is_everywhere() { 97 } else { 389 };
+    let step = if sandbox::is_everywhere() { 97 } else { 389 };
     at_once(states.into_iter().collect(), |states: Vec<BTreeMap<String, Vec<u8>>>| {
         let cuts = Cuts::new(&socket, &whole);
         for state in states {

@@ -28,15 +28,16 @@ impl Kafka {
         places().cache.join("kafka")
     }
 
-    /// Whether it is here, and the test runs today.
+    /// Whether it is here, and the test runs today: each of Kafka's tools takes seconds of processor to start.
     pub(crate) fn is_here(test: &str) -> bool {
-        let test = format!("queue_kafka::{test}");
+        if !is_its_day(2) {
+            return false;
+        }
         let found = Kafka::jars().is_dir() && Command::new("java").arg("-version").output().is_ok();
         if !found {
-            skipped(&test, "no Kafka: cargo xtask setup --all-servers installs it");
+            skipped(&format!("queue_kafka::{test}"), "no Kafka: cargo xtask setup --all-servers installs it");
         }
-        // Each of Kafka's tools takes seconds of processor to start.
-        found && is_its_day(&test, 2)
+        found
     }
 
     /// The one that tests share, each with topics of its own.

@@ -35,7 +35,7 @@ fn memory(pid: u32) -> Option<u64> {
 
 #[test]
 fn rows_of_64_megabytes_go_in() {
-    if !support::is_its_day("large_rows::rows_of_64_megabytes_go_in", 3) {
+    if !support::is_its_day(3) {
         return;
     }
     for product in support::of_today(support::products()) {
@@ -94,7 +94,7 @@ fn a_record_that_is_longer_than_a_packet_is_named() {
 
 #[test]
 fn a_large_pipe_takes_little_memory() {
-    if !support::is_its_day("large_rows::a_large_pipe_takes_little_memory", 3) {
+    if !support::is_its_day(3) {
         return;
     }
     // The program's memory does not depend on the server.

@@ -17,8 +17,9 @@ pub(crate) use crate::running::Running;
 /// How long anything may take. It only keeps a broken test from running for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long to wait between two queries.
+/// How long to wait between two queries, at least and at most.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const LOOK_AGAIN_MOST: Duration = Duration::from_millis(200);
 
 pub(crate) fn places() -> Places {
     Places::customary(|name| std::env::var_os(name)).unwrap()
@@ -41,16 +42,12 @@ pub(crate) fn part_of_today<C>(cases: Vec<C>, parts: usize) -> Vec<C> {
     sandbox::part_of_today(cases, parts, |name| std::env::var_os(name))
 }
 
-/// Whether each test runs with all of its cases, as before a release.
-pub(crate) fn is_everywhere() -> bool {
-    sandbox::is_everywhere(|name| std::env::var_os(name))
-}
-
-/// Whether a test that costs much runs today: on one of so many days. What is left out is reported.
-pub(crate) fn is_its_day(name: &str, days: usize) -> bool {
-    let is_today = sandbox::is_turn(0, days, |name| std::env::var_os(name));
+/// Whether this test, which costs much, runs today: on one of so many days. What is left out is reported.
+pub(crate) fn is_its_day(days: usize) -> bool {
+    let is_today = sandbox::is_turn(0, days);
     if !is_today {
-        skipped(name, "it runs on another day, and in ci --full");
+        let thread = std::thread::current();
+        skipped(thread.name().unwrap_or("a test"), "it runs on another day, and in ci --full");
     }
     is_today
 }
@@ -58,7 +55,7 @@ pub(crate) fn is_its_day(name: &str, days: usize) -> bool {
 /// Between two transactions of a writer that never ends by itself. At full speed it takes the processor from
 /// all other tests, and what it writes has to be copied and checked.
 pub(crate) fn pause_writer() {
-    if !is_everywhere() {
+    if !sandbox::is_everywhere() {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -402,7 +399,7 @@ pub(crate) fn until(what: &str, mut question: impl FnMut() -> bool) {
         }
         assert!(Instant::now() < end, "never came true: {what}");
         // Asking takes the processor from what the test waits for, too.
-        never.recv_timeout(LOOK_AGAIN.max(asked.elapsed() * 4)).ok();
+        never.recv_timeout((asked.elapsed() * 4).clamp(LOOK_AGAIN, LOOK_AGAIN_MOST)).ok();
     }
 }
 

@@ -146,7 +146,7 @@ fn events_and_prepared_transactions_of_mysql_are_as_they_were() {
 /// The last transaction that a generation has may be named, and no earlier one.
 #[test]
 fn a_generation_of_mysql_is_chosen_by_gtid() {
-    if !is_its_day("until_mysql::a_generation_of_mysql_is_chosen_by_gtid", 2) {
+    if !is_its_day(2) {
         return;
     }
     let found = newest("a_generation_of_mysql_is_chosen_by_gtid");

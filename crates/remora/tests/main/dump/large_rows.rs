@@ -24,7 +24,7 @@ fn bounded(pair: &Pair, arguments: &[&str]) -> Ended {
 
 #[test]
 fn rows_and_tables_of_any_size_go_through_little_memory() {
-    if !is_its_day("dump::large_rows::rows_and_tables_of_any_size_go_through_little_memory", 3) {
+    if !is_its_day(3) {
         return;
     }
     let options = ["--max-allowed-packet=1G", "--innodb-log-file-size=1G", "--innodb-buffer-pool-size=256M"];
