@@ -37,7 +37,7 @@ const HELP: &str = "cargo xtask CHORE
   sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo [ARGS]                     build remora with its plugins, then remora demo ARGS
   record FILE PROGRAM [ARGS]      run a program, and record what it prints for asciinema: docs/demo.cast is remora demo
-  dist [--key FILE] [--programs FOLDER] [--check]
+  dist [--key FILE] [--programs FOLDER] [--check] | --twice
                                   the files of a release: programs, packages, wheels, image, sums, signed with FILE.
                                   --programs: of programs built before, FOLDER/x86_64/remora and aarch64/remora;
                                   --check: install and use them in bare systems, build them again elsewhere;
@@ -149,8 +149,7 @@ fn ci(arguments: &[String]) -> Result<()> {
     let servers = if full { test::Servers::All } else { test::Servers::EachChange };
     phases.take("servers and build", || {
         std::thread::scope(|scope| {
-            // The servers come over the network while the compiler is at work. The engine is built for them
-            // here, too, because that takes one core only.
+            // While the compiler is at work, servers are fetched, and the engine is built on one core.
             let prepared = scope.spawn(|| test::prepare(servers));
             run(cargo().args(["build", "--workspace", "--all-targets", "--quiet"]))?;
             prepared.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -4,6 +4,7 @@ mod count;
 mod memory;
 mod program;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -127,12 +128,19 @@ struct Notes {
     starts: PathBuf,
 }
 
-/// How many servers were started, and how long all of it took, of lines that begin with milliseconds.
+/// How many servers were started and how long that took, by server. A line has milliseconds, server, test.
 fn starts(lines: &str) -> String {
-    let times: Vec<u64> =
-        lines.lines().filter_map(|line| line.split(' ').next()).filter_map(|ms| ms.parse().ok()).collect();
-    let seconds = times.iter().sum::<u64>() / 1000;
-    format!("{} servers were started, which took {seconds} s together", times.len())
+    let mut of: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for line in lines.lines() {
+        let mut words = line.split(' ');
+        if let (Some(Ok(ms)), Some(server)) = (words.next().map(str::parse::<u64>), words.next()) {
+            let (count, sum) = of.entry(server).or_default();
+            (*count, *sum) = (*count + 1, *sum + ms);
+        }
+    }
+    let told = of.iter().map(|(server, (count, ms))| format!("{server} {count} ({} s)", ms / 1000));
+    let all: u64 = of.values().map(|(count, _)| count).sum();
+    format!("{all} servers were started: {}", told.collect::<Vec<_>>().join(", "))
 }
 
 /// The tests that cargo chooses by these arguments.

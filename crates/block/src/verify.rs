@@ -36,16 +36,16 @@ pub struct Damage {
     /// What can't be restored because of it, of the generations that are there. Empty if none of them needs
     /// it, or if everything in it is stored elsewhere too.
     pub costs: Vec<Cost>,
-    /// Whether a whole generation may be gone with it: the file is missing or can't be opened, so nobody can
-    /// see whether it was one.
-    pub hides_generation: bool,
+    /// Whether a generation may be lost that is not among them: the file is missing or can't be opened, so
+    /// nobody can see whether it was one.
+    pub may_lose_generation: bool,
 }
 
 impl Damage {
     /// Whether every generation can be restored whole despite it.
     #[must_use]
     pub fn costs_nothing(&self) -> bool {
-        self.costs.is_empty() && !self.hides_generation
+        self.costs.is_empty() && !self.may_lose_generation
     }
 }
 
@@ -104,6 +104,8 @@ enum DamageSite {
     Entry(DamageEntry),
     /// A file, by its number: its frame, or all of it.
     File(u64),
+    /// The file of the newest generation, which is missing: no other one builds on it.
+    Newest,
     /// What a generation says of its own content, by its number.
     Generation(u64),
     /// What no generation needs: a note, blocks that none has, bytes between the records.
@@ -188,9 +190,8 @@ pub fn verify(
 /// Files that can't be opened, are missing, or are unknown.
 fn frames(repository: &Repository, loaded: &RepositoryState, findings: &Findings) -> Result<(), Error> {
     let hits = loaded.broken.iter().map(|(number, error)| (error, DamageSite::File(*number)));
-    let newest = loaded.missing_newest.iter().zip(&loaded.noted);
-    let newest = newest.map(|(error, noted)| (error, DamageSite::File(noted.file)));
-    for (error, hit) in hits.chain(newest) {
+    let missing_newest = loaded.missing_newest.iter().map(|error| (error, DamageSite::Newest));
+    for (error, hit) in hits.chain(missing_newest) {
         let text = error.to_string();
         let (place, what) = text.split_once(": ").unwrap_or((&text, "damaged"));
         findings.add(place.to_owned(), what.to_owned(), hit);

@@ -265,7 +265,7 @@ fn store(url: &str) -> Result<()> {
 }
 
 /// The client of the servers.
-fn client(socket: &Path) -> Result<Command> {
+pub(super) fn client(socket: &Path) -> Result<Command> {
     let mut command = Command::new(sandbox::client().context("no client program")?);
     command.args(["--no-defaults", "-N", "-B", "-u", "root", "-S"]).arg(socket);
     Ok(command)

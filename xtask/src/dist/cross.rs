@@ -10,8 +10,8 @@ use crate::{cargo, root, run, target};
 
 use super::{Arch, Release};
 
-/// Some C has the time of its compilation in it. SOURCE_DATE_EPOCH would set that, but cargo and zig keep
-/// what they have compiled, and neither asks whether it was another time then.
+/// Options that leave out when C was compiled. SOURCE_DATE_EPOCH would set that time, but cargo and zig cache
+/// what they compile, and the variable is not part of their keys.
 const TIMELESS: [&str; 3] = ["-Wno-builtin-macro-redefined", "-D__DATE__=\"\"", "-D__TIME__=\"\""];
 
 /// The programs for some architectures. Each has the programs for the far side of ssh of all architectures in
@@ -77,15 +77,16 @@ impl<'a> Build<'a> {
         // The separator that cargo takes between flags.
         let separator = "\x1f".as_ref();
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix=", &self.renamed()?).join(separator));
-        cargo.env("CFLAGS", [self.c_flags()?, TIMELESS.map(str::to_owned).to_vec()].concat().join(" "));
+        cargo.env("CFLAGS", self.c_flags()?.join(" "));
         Ok(cargo)
     }
 
-    /// Options for a compiler of C and C++ that do the same as those for the one of Rust.
+    /// Options for a compiler of C and C++: nothing depends on the folder, or on the time.
     pub(super) fn c_flags(&self) -> Result<Vec<String>> {
         let flags = flags("-ffile-prefix-map=", &self.renamed()?).into_iter().map(OsString::into_string);
         flags
             .map(|flag| flag.map_err(|flag| anyhow!("{}: no folder for a release", flag.display())))
+            .chain(TIMELESS.map(|flag| Ok(flag.to_owned())))
             .collect()
     }
 

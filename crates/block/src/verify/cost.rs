@@ -55,8 +55,9 @@ pub(super) fn tell(
         match hit {
             DamageSite::File(number) => {
                 damage.costs = chains(&loaded, *number);
-                damage.hides_generation = !loaded.files.contains_key(number);
+                damage.may_lose_generation = !loaded.files.contains_key(number);
             }
+            DamageSite::Newest => damage.may_lose_generation = true,
             DamageSite::Generation(number) => {
                 damage.costs = vec![Cost { generation: *number, losses: Vec::new() }];
             }

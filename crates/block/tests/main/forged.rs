@@ -66,6 +66,7 @@ fn a_chain_that_leads_elsewhere_is_refused() {
     assert!(restored.contains("does not reproduce what was backed up"), "{restored}");
     let found = damages(&disk);
     assert!(found.len() == 1 && found[0].what.contains("does not reproduce"), "{found:?}");
+    assert!(!found[0].costs_nothing(), "{found:?}");
 }
 
 #[test]
@@ -86,6 +87,7 @@ fn a_chunk_of_other_blocks_is_refused() {
     );
     let found = damages(&disk);
     assert!(found.len() == 1 && found[0].what.contains("chunk 0 does not match its hash"), "{found:?}");
+    assert!(!found[0].costs_nothing(), "{found:?}");
     // The volume's hash agrees with the chunk's, but the chunk differs.
     forge(&disk, 1, |record, trailer| {
         record.content[0] ^= 1;

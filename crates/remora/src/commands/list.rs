@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use block::verify::NotedDamage;
 use block::{Generation, Listing};
 use clap::Args;
 use humanize::date_time;
@@ -19,6 +18,7 @@ use repository::{Named, address};
 use serde_json::{Value, json};
 use snapshot::identity::{self, Identity};
 
+use self::damage::Damage;
 use self::log::Log;
 use self::metrics::Metrics;
 use crate::chosen::Chosen;
@@ -231,23 +231,6 @@ fn shown_source(generation: &Generation, host: &str) -> String {
     if source.is_empty() { String::new() } else { format!("  {source} on {host}") }
 }
 
-/// The generations that can't be restored whole: what they build on is missing, or `remora verify` noted
-/// damage in it. Reports why.
-fn damaged(named: &Named, listing: &Listing, report: &Report) -> BTreeSet<u64> {
-    for error in &listing.broken {
-        report.warn(&format!("{}: {error}", named.name));
-    }
-    let noted = block::verify::noted(&named.repository).unwrap_or_else(|error| {
-        report.warn(&format!("{}: what remora verify noted can't be read: {error}", named.name));
-        NotedDamage::default()
-    });
-    if let Some((_, text)) = damage::told(&noted, date_time::shown) {
-        report.warn(&format!("{}: {text}", named.name));
-    }
-    let incomplete = listing.generations.iter().filter(|one| !one.is_whole).map(|one| one.number);
-    incomplete.chain(noted.generations.into_keys()).collect()
-}
-
 /// The generations of a name. `is_retained`: the store is asked until when nobody can remove what they need.
 /// Returns whether something is damaged.
 fn show_all(
@@ -257,14 +240,19 @@ fn show_all(
     metrics: &mut Metrics,
     report: &Report,
 ) -> Result<bool> {
-    let damaged = damaged(named, listing, report);
-    metrics.backups(&named.name, listing, &damaged);
+    let damage = Damage::of(named, listing);
+    let noted = damage::told(&damage.noted, date_time::shown).map(|(_, text)| text);
+    for text in damage.texts.iter().chain(&noted) {
+        report.warn(&format!("{}: {text}", named.name));
+    }
+    let lost = damage.lost(listing);
+    metrics.backups(&named.name, listing, &lost);
     let retained = is_retained.then(|| named.repository.retained()).transpose()?;
     for generation in &listing.generations {
         let until_s = retained.as_ref().map(|all| all.get(&generation.number).copied().flatten());
-        show(&named.name, generation, damaged.contains(&generation.number), until_s, report)?;
+        show(&named.name, generation, lost.contains(&generation.number), until_s, report)?;
     }
-    Ok(!listing.broken.is_empty() || !damaged.is_empty())
+    Ok(!listing.broken.is_empty() || !lost.is_empty())
 }
 
 /// What can be known of a name without its key: its files, and their bytes, which are returned.

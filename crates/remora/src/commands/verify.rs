@@ -182,11 +182,13 @@ fn cost(damage: &Damage) -> String {
         };
         text.push_str(&format!("; costs {numbers}: {what}"));
     }
-    if damage.costs.is_empty() {
-        "; it costs nothing: no generation needs it, or the same is stored elsewhere".into()
-    } else {
-        text
+    if damage.may_lose_generation {
+        text.push_str("; the generation in it, if there was one, is lost");
     }
+    if damage.costs_nothing() {
+        text.push_str("; it costs nothing: no generation needs it, or the same is stored elsewhere");
+    }
+    text
 }
 
 fn cost_json(cost: &Cost) -> serde_json::Value {
@@ -201,8 +203,10 @@ fn cost_json(cost: &Cost) -> serde_json::Value {
 fn advice(verified: &Verified) -> &'static str {
     if !verified.is_noted {
         "the damage could not be noted, so the next backup does not store it again; begin a new chain with --full"
-    } else if verified.damages.iter().all(|damage| damage.costs.is_empty()) {
+    } else if verified.damages.iter().all(Damage::costs_nothing) {
         "every generation can still be restored whole"
+    } else if verified.damages.iter().all(|damage| damage.costs.is_empty()) {
+        "every generation that 'remora list' shows can still be restored whole; make a new backup"
     } else {
         "the next backup stores again what is still the same in the source, or asks for --full; 'remora restore --keep-going' brings back the rest"
     }
@@ -219,6 +223,7 @@ fn tell(
             report.message(&json!({
                 "message_type": "damage", "name": name, "place": damage.place, "what": damage.what,
                 "costs": damage.costs.iter().map(cost_json).collect::<Vec<_>>(),
+                "may_lose_generation": damage.may_lose_generation,
             }))?;
         } else {
             report.data(&format!("{}: {}{}", damage.place, damage.what, cost(damage)))?;

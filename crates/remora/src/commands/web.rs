@@ -170,10 +170,25 @@ fn watched(arguments: &Arguments, password: Option<&str>) -> Result<Vec<Sampled>
     let watched =
         samplers.into_iter().zip(targets).zip(&all).map(|(((name, sampler), target), (word, _))| {
             let address = without_password(word).map_or_else(|| word.clone(), |(address, _)| address);
-            // The path of a sandbox's socket says less than its name.
-            let name = if address.starts_with("sandbox:") { address.clone() } else { name };
+            let name = shown(name, &address);
             let watched = Watched::new(name, address, target, arguments.show_statements);
             (watched, sampler)
         });
     Ok(watched.collect())
+}
+
+/// What a server is called on the pages: the name of a sandbox says more than the path of its socket.
+fn shown(name: String, address: &str) -> String {
+    if address.starts_with("sandbox:") { address.to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn a_sandbox_is_called_by_its_name() {
+        assert_eq!(shown("/s/a/server.sock".into(), "sandbox:a"), "sandbox:a");
+        assert_eq!(shown("db1".into(), "mysql://db1"), "db1");
+    }
 }

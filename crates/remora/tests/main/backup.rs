@@ -208,7 +208,7 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
     let json = place.run(&["list", "repo", "--json"]).exits(4).out;
     assert_eq!(json.matches(r#""damaged":true"#).count(), 2, "{json}");
     place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0).says(&["stored again"]);
-    let listed = place.run(&list).exits(0).says(&["every generation can still be restored whole"]);
+    let listed = place.run(&list).exits(0).says(&["every generation that is listed can still be restored"]);
     assert!(!listed.out.contains("DAMAGED"), "{}", listed.out);
     assert!(metrics().contains("remora_backup_damaged{repository=\"repo\",name=\"disk.img\"} 0\n"));
     std::fs::remove_file(place.path("back")).unwrap();
@@ -224,6 +224,9 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
     // gone.
     place.change("repo/disk.img/000003.blk", 0, b"!");
     place.run(&["restore", "repo@3", "--to", "back"]).exits(4).says(&["000003.blk"]);
+    let told = place.run(&["verify", "repo"]).exits(4);
+    let in_file = told.out.lines().filter(|line| line.contains("000003.blk")).collect::<String>();
+    assert!(!in_file.is_empty() && !in_file.contains("it costs nothing"), "{}", told.out);
     place.run(&["restore", "repo@3", "--to", "back", "--keep-going"]).exits(0);
     assert!(place.bytes("back") == disk);
     place

@@ -28,7 +28,7 @@ impl Kafka {
         places().cache.join("kafka")
     }
 
-    /// Whether it is here, and the test runs today: each of Kafka's tools takes seconds of processor to start.
+    /// Whether it is here, and the test runs today: starting one of Kafka's tools takes seconds of processor.
     pub(crate) fn is_here(test: &str) -> bool {
         if !is_its_day(2) {
             return false;

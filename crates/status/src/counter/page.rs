@@ -84,7 +84,9 @@ pub fn plots(html: &mut String, series: &Series, times: &Times<'_>) {
     let begin = series.times.first().copied().unwrap_or_default();
     let marks: Vec<i64> = happened(series).iter().map(|(when, _)| begin.max(*when)).collect();
     html.push_str("<div class=\"plots\">\n");
-    let (mut idle, mut samples) = (Vec::new(), 1);
+    let group = reduce::samples_per_group(series.times.len());
+    let points_at = reduce::times(&series.times, group);
+    let mut idle = Vec::new();
     for (number, plot) in PLOTS.iter().enumerate() {
         let lines = series.lines.get(number).map_or(&[][..], Vec::as_slice);
         let points = || lines.iter().flatten().flatten();
@@ -101,23 +103,22 @@ pub fn plots(html: &mut String, series: &Series, times: &Times<'_>) {
         let names: Vec<&str> = plot.lines.iter().map(|(_, _, name)| *name).collect();
         let shape = plot.lines.first().and_then(|(view, key, _)| column(view, key));
         let shape = shape.map_or(Shape::Count, |column| column.shape);
-        let points = reduce::reduced(&series.times, lines);
-        samples = points.samples;
+        let lines: Vec<_> = lines.iter().map(|line| reduce::line(line, group)).collect();
         let drawn = plot::Drawing {
             title: plot.title,
             names: &names,
             shape,
-            times: &points.times,
-            lines: &points.lines,
+            times: &points_at,
+            lines: &lines,
             marks: &marks,
         };
         plot::draw(html, &drawn, times);
     }
     html.push_str("</div>\n");
-    if samples > 1 {
+    if group > 1 {
         put_line!(
             html,
-            "<p class=\"about\">Two points stand for {samples} samples: the lowest and the highest value.</p>"
+            "<p class=\"about\">Each {group} samples are drawn as two points: the lowest and the highest value.</p>"
         );
     }
     if !idle.is_empty() {

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use sandbox::Sandbox;
 
 use super::super::measure::measure;
+use super::super::recovery::client;
 
 /// How long a screen is shown. It looks once a second.
 const SECONDS: u64 = 30;
@@ -72,8 +73,8 @@ struct Sessions(Vec<Child>);
 impl Sessions {
     fn waiting(socket: &Path) -> Result<Sessions> {
         let client = |sql: &str| -> Result<Command> {
-            let mut client = Command::new(sandbox::client().context("there is no SQL client")?);
-            client.args(["--no-defaults", "-u", "root", "-S"]).arg(socket).args(["-e", sql]);
+            let mut client = client(socket)?;
+            client.args(["-e", sql]);
             Ok(client)
         };
         let table = "CREATE DATABASE IF NOT EXISTS bench; \

@@ -60,20 +60,20 @@ impl Metrics {
     }
 
     /// The backups of a name, and the numbers of those that can't be restored whole.
-    pub(super) fn backups(&mut self, name: &str, listing: &Listing, damaged: &BTreeSet<u64>) {
+    pub(super) fn backups(&mut self, name: &str, listing: &Listing, lost: &BTreeSet<u64>) {
         let all = &listing.generations;
         self.add(LOCKED, name, 0);
         self.add(GENERATIONS, name, all.len());
         self.add(STORED, name, listing.file_bytes);
         self.add(BROKEN, name, listing.broken.len());
-        self.add(DAMAGED, name, damaged.len());
+        self.add(DAMAGED, name, lost.len());
         self.add(UNSOUND, name, all.iter().filter(|one| Known::of(one) == Known::Unsound).count());
         // Of several sources the one that is backed up least.
         let newest = identity::sources(all).iter().filter_map(|source| Some(source.last()?.taken_s)).min();
         if let Some(taken_s) = newest {
             self.add(NEWEST, name, taken_s);
         }
-        let is_proven = |one: &&Generation| Known::of(one) == Known::Proven && !damaged.contains(&one.number);
+        let is_proven = |one: &&Generation| Known::of(one) == Known::Proven && !lost.contains(&one.number);
         if let Some(proven) = all.iter().rfind(is_proven) {
             self.add(PROVEN, name, proven.taken_s);
         }
@@ -124,5 +124,33 @@ mod tests {
         metrics.log("d\ne", Some(5));
         let line = r#"remora_log_caught_up_timestamp_seconds{repository="a \"b\"\\c",name="d\ne"} 5"#;
         assert_eq!(metrics.lines.values().next(), Some(&vec![line.to_owned()]));
+    }
+
+    #[test]
+    fn what_is_damaged_is_not_proven() {
+        let generation = |number| Generation {
+            number,
+            parent: 0,
+            content: [0; 32],
+            taken_s: 100 * i64::try_from(number).unwrap(),
+            len: 0,
+            blocks: 0,
+            stored: 0,
+            file_bytes: 0,
+            file: String::new(),
+            note: "{}".into(),
+            is_whole: true,
+            booted: Some(true),
+        };
+        let listing = Listing { generations: vec![generation(1), generation(2)], ..Listing::default() };
+        let proven = |lost: &[u64]| {
+            let mut metrics = Metrics::new(Path::new("repo"));
+            metrics.backups("a", &listing, &lost.iter().copied().collect());
+            let line = metrics.lines.get(&PROVEN).and_then(|lines| lines.first());
+            line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+        };
+        assert_eq!(proven(&[]).as_deref(), Some("200"));
+        assert_eq!(proven(&[2]).as_deref(), Some("100"));
+        assert_eq!(proven(&[1, 2]), None);
     }
 }

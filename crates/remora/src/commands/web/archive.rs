@@ -17,6 +17,7 @@ use snapshot::identity::Identity;
 use web::Changes;
 
 use super::super::list::Known;
+use super::super::list::damage::Damage;
 use super::super::list::log::Log;
 use crate::report::error_text;
 
@@ -149,11 +150,7 @@ fn read(root: &Path, key: Option<&Key>) -> Result<State> {
 fn backups(named: &Named) -> Result<NameState> {
     let listing = named.repository.list()?;
     let writes_log = listing.generations.last().and_then(repository::position).is_some();
-    let mut damages: Vec<String> = listing.broken.iter().map(ToString::to_string).collect();
-    let noted = block::verify::noted(&named.repository).unwrap_or_else(|error| {
-        damages.push(format!("what remora verify noted can't be read: {error}"));
-        NotedDamage::default()
-    });
+    let Damage { texts: mut damages, noted } = Damage::of(named, &listing);
     let (log, of_log) = log(named, writes_log)?;
     damages.extend(of_log);
     let state = |one| generation_state(one, noted.generations.contains_key(&one.number));

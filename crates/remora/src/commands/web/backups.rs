@@ -275,7 +275,8 @@ mod tests {
         let mut damage = NotedDamage { since_s: Some(0), files: files.clone(), generations: BTreeMap::new() };
         let (tone, text) = noted(&damage).unwrap();
         assert!(
-            text.contains(" ago, 1970-01-01 ") && text.contains(" in 1.blk; every generation can still"),
+            text.contains(" ago, 1970-01-01 ")
+                && text.contains(" in 1.blk; every generation that is listed can still"),
             "{text}"
         );
         assert_eq!(tone, Tone::Warning);

@@ -31,11 +31,31 @@ fn an_old_backup_is_told() {
     place.run(&["list", "repo"]).exits(4).says(&[gone]);
     place.run(&["list", "repo", "--older-than", "26h"]).exits(4).says(&[gone, "there is no backup"]);
     place.run(&["list", "repo/disk.img"]).exits(4).says(&[gone]);
-    place.run(&["verify", "repo"]).exits(4);
+    let told = place.run(&["verify", "repo"]).exits(4);
+    assert!(told.out.contains("missing; the generation in it, if there was one, is lost"), "{}", told.out);
+    told.says(&["every generation that 'remora list' shows can still be restored whole; make a new backup"]);
     for missing in ["repo/other", "nowhere"] {
         place.run(&["list", missing, "--older-than", "26h"]).exits(3).says(&["no backup"]);
         place.run(&["list", missing]).exits(1);
     }
+}
+
+#[test]
+fn a_generation_without_the_one_that_it_builds_on_is_damaged() {
+    let place = Place::new();
+    place.volume("disk.img", 20);
+    for part in [b"one", b"two"] {
+        place.change("disk.img", 0, part);
+        place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    }
+    std::fs::remove_file(place.path("repo/disk.img/000001.blk")).unwrap();
+    let listed = place.run(&["list", "repo", "--textfile", "repo.prom"]).exits(4);
+    assert!(listed.out.starts_with("disk.img@2 ") && listed.out.contains("  DAMAGED  "), "{}", listed.out);
+    let metrics = std::fs::read_to_string(place.path("repo.prom")).unwrap();
+    assert!(
+        metrics.contains("remora_backup_damaged{repository=\"repo\",name=\"disk.img\"} 1\n"),
+        "{metrics}"
+    );
 }
 
 #[test]
