@@ -276,7 +276,6 @@ fn resume_each_byte_of_a_log() {
         ends.into_iter().for_each(|(of, end)| drop(cuts.is_cut(Cut::Connection(of, end))));
         cuts.goes_on(&"logged in");
     });
-    let step = if sandbox::is_everywhere() { 97 } else { 389 };
     at_once(states.into_iter().collect(), |states: Vec<BTreeMap<String, Vec<u8>>>| {
         let cuts = Cuts::new(&socket, &whole);
         for state in states {
@@ -287,7 +286,7 @@ fn resume_each_byte_of_a_log() {
             for (of, len) in logs {
                 // Of the first event, which is compared first, nothing is needed but itself.
                 let len = if has_head && of == 0 { len.min(HEAD_BYTES) } else { len };
-                for end in (0..len).step_by(step) {
+                for end in (0..len).step_by(if sandbox::is_everywhere() { 97 } else { 389 }) {
                     cuts.put(&state);
                     cuts.is_cut(Cut::Log(of, end));
                     if end % 5 == 0 {

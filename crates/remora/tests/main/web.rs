@@ -290,8 +290,8 @@ fn a_repository_is_lines_of_generations() {
     window.until(
         "/backups",
         &[
-            "state bad\">remora verify noted damage 0 s ago, ",
-            "1.blk; generations 1, 2 can&#39;t be restored whole",
+            "state bad\">remora verify noted damage ",
+            "000001.blk; generations 1, 2 can&#39;t be restored whole",
             "state bad\">damaged: remora verify noted it",
         ],
     );
