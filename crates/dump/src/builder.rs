@@ -1,5 +1,6 @@
 //! Writes a dump of rows that were not read from a server, but from tablespace files.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -72,6 +73,7 @@ impl<'a> DumpBuilder<'a> {
             version: manifest::VERSION,
             folder: folder_name::folder(&table.name),
             condition: None,
+            masks: BTreeMap::new(),
             history: false,
             data: true,
             earlier: None,

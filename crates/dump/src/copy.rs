@@ -128,7 +128,8 @@ impl Prepared {
         context.progress.phase("reading the catalogue", None);
         let settled = settled_before(&mut session)?;
         let before = read.catalogue(context, &mut session)?;
-        let mut tables: Vec<TableEntry> = before.tables.iter().map(|table| read.entry(table)).collect();
+        let mut tables: Vec<TableEntry> =
+            before.tables.iter().map(|table| read.entry(table)).collect::<Result<_, Error>>()?;
         tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
         let (id, source) = (id(&mut session, read)?, reading::server(&session));
         let mut manifest = Manifest::new(id, source, Format::Tsv, Codec::Plain);
@@ -166,6 +167,13 @@ fn refuse_itself(source: &mut Session, target: &mut Session) -> Result<(), Error
 /// same command line only.
 fn id(source: &mut Session, read: &ReadRequest) -> Result<String, Error> {
     let server = source.value("SELECT CONCAT_WS(' ', @@hostname, @@port, @@datadir)")?.unwrap_or_default();
-    let what = format!("{server} {:?} {:?} {} {}", read.selection, read.conditions, read.data, read.history);
+    let what = format!(
+        "{server} {:?} {:?} {} {} {}",
+        read.selection,
+        read.conditions,
+        read.data,
+        read.history,
+        read.masks.identity()
+    );
     Ok(blake3::hash(what.as_bytes()).to_hex()[..32].to_owned())
 }

@@ -128,7 +128,8 @@ pub fn diff(
         found.tables += 1;
         found.rows += entry.sum.rows;
         if let Some(line) = verify::difference(entry, &sums) {
-            found.lines.push(format!("{line} (in {}, compared with {})", b.title, a.title));
+            let masked = masked(entry, theirs.get(&folded.table(&entry.table.name)).copied());
+            found.lines.push(format!("{line} (in {}, compared with {}){masked}", b.title, a.title));
         }
     }
     Ok(found)
@@ -209,6 +210,7 @@ fn read_server(
         place: 0,
         version: manifest::VERSION,
         condition: None,
+        masks: BTreeMap::new(),
         folder: folder_name::folder(&table.name),
         history: table.versioned && table.columns.iter().any(|column| column.origin == Origin::RowTime),
         data: table.holds_rows(),
@@ -322,6 +324,17 @@ fn tables_differ(
     }
     let (counter, found) = (counter(definition).unwrap_or(1), counter(found).unwrap_or(1));
     (counter != found).then(|| format!("AUTO_INCREMENT is {counter} on one side and {found} on the other"))
+}
+
+/// Which columns of two tables a dump has masked, as the end of a line.
+fn masked(one: &TableEntry, other: Option<&TableEntry>) -> String {
+    let columns = one.masks.keys().chain(other.into_iter().flat_map(|other| other.masks.keys()));
+    let columns: BTreeSet<&str> = columns.map(String::as_str).collect();
+    if columns.is_empty() {
+        return String::new();
+    }
+    let columns: Vec<&str> = columns.into_iter().collect();
+    format!("; the dump has masked {}", columns.join(", "))
 }
 
 /// Tables whose rows two dumps convert to different texts, so that their sums can't be compared.

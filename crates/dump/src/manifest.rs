@@ -3,19 +3,21 @@
 mod seal;
 mod source;
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use codec::Codec;
 use disk::{Disk, Output};
 use serde::{Deserialize, Deserializer, Serialize};
-use server::catalogue::{Object, Origin, Table};
+use server::catalogue::{Column, Object, Origin, Table};
 
 pub use source::{EarlierState, Source};
 
 use crate::data_file::DataFile;
 use crate::hash::Sum;
 use crate::key_range::Range;
+use crate::mask::MaskedColumn;
 use crate::selection::Selection;
 use crate::value_text::PLAIN_VERSION;
 use crate::{Error, Format, folder_name};
@@ -60,6 +62,9 @@ pub struct Manifest {
     /// Condition for the rows of all tables that have none of their own; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// Tells the key of masks from others; `None` where nothing is masked by a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask_key: Option<String>,
     /// Whether programs are in the bytes of the client that made them. In older dumps they are in UTF-8, so
     /// that what was not text for that client is lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -96,6 +101,9 @@ pub struct TableEntry {
     /// Condition that its rows meet; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// Columns that have other values than on the source.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) masks: BTreeMap<String, MaskedColumn>,
     /// Whether historical rows of a versioned table are included.
     pub history: bool,
     /// Whether its rows were selected for the dump.
@@ -184,6 +192,18 @@ impl TableEntry {
         self.data && self.earlier.is_none()
     }
 
+    /// Whether masks change the key or the partition of rows. Then a chunk of the source has other rows on the
+    /// target, and the limits of chunks would show what is masked. Each unique key has all columns by which a
+    /// table is partitioned.
+    pub(crate) fn moves_rows(&self) -> bool {
+        let in_key = |column: &&Column| self.table.key.contains(&column.name);
+        let is_moved =
+            |column: &Column| self.masks.contains_key(&column.name) || column.origin == Origin::Generated;
+        let is_moved_by_partition = self.table.key.is_empty() && !self.table.partitions.is_empty();
+        !self.masks.is_empty()
+            && (is_moved_by_partition || self.table.columns.iter().filter(in_key).any(is_moved))
+    }
+
     /// Bytes of text of all its chunks.
     pub(crate) fn text_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.text_bytes).sum()
@@ -200,7 +220,7 @@ impl TableEntry {
     }
 
     /// The columns in its data files, in order.
-    pub(crate) fn columns(&self) -> Vec<&server::catalogue::Column> {
+    pub(crate) fn columns(&self) -> Vec<&Column> {
         let wanted = |origin| match origin {
             Origin::Stored => true,
             Origin::RowTime => self.history,
@@ -225,6 +245,7 @@ impl Manifest {
             data_format: format,
             data_extension: extension,
             condition: None,
+            mask_key: None,
             exact_programs: true,
             selection: None,
             earlier: Vec::new(),

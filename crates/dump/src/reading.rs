@@ -21,6 +21,7 @@ pub use throttle::Limits;
 use crate::context::Context;
 use crate::hash::Sum;
 use crate::manifest::{self, Source, TableEntry};
+use crate::mask::{self, Masks};
 use crate::selection::{Conditions, Selection};
 use crate::{Error, folder_name, plan};
 
@@ -33,6 +34,8 @@ pub struct ReadRequest {
     pub sessions: usize,
     /// Which rows are read.
     pub conditions: Conditions,
+    /// What is read instead of the values of some columns.
+    pub masks: Masks,
     /// Whether rows are read at all.
     pub data: bool,
     /// Whether historical rows of system-versioned tables are read.
@@ -65,24 +68,29 @@ impl ReadRequest {
         let catalogue = Catalogue::read(session, &self.selection, &mut told)?;
         self.selection.check(&catalogue)?;
         check_conditions(session, &catalogue, self)?;
+        mask::check(session, &catalogue, &self.masks)?;
         Ok(catalogue)
     }
 
     /// A table of the catalogue, without chunks.
-    pub(crate) fn entry(&self, table: &Table) -> TableEntry {
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for a mask that does not fit a column.
+    pub(crate) fn entry(&self, table: &Table) -> Result<TableEntry, Error> {
         let times = |origin| table.columns.iter().any(|column| column.origin == origin);
-        TableEntry {
+        Ok(TableEntry {
             place: 0,
             version: manifest::VERSION,
             folder: folder_name::folder(&table.name),
             condition: self.conditions.of(&table.name).map(str::to_owned),
+            masks: self.masks.of(table)?,
             history: table.versioned && self.history && times(Origin::RowTime),
             data: self.data && table.holds_rows(),
             earlier: None,
             chunks: Vec::new(),
             sum: Sum::default(),
             table: table.clone(),
-        }
+        })
     }
 
     /// The size of the first chunk of these tables.
@@ -209,6 +217,7 @@ pub(crate) fn begin(
     for session in &mut snapshot.sessions {
         // From here on metadata locks last for one chunk.
         session.execute(plan::SET_SAVEPOINT)?;
+        request.masks.prepare(session)?;
     }
     Ok(snapshot)
 }

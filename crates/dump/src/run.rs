@@ -76,7 +76,8 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     }
     let lock = journal::lock(disk, folder)?;
     let left = if request.resume { resume::find(disk, folder)? } else { None };
-    let mut tables: Vec<TableEntry> = before.tables.iter().map(|table| read.entry(table)).collect();
+    let mut tables: Vec<TableEntry> =
+        before.tables.iter().map(|table| read.entry(table)).collect::<Result<_, Error>>()?;
     let earlier = match left {
         Some(left) => {
             left.check(request, &session)?;
@@ -92,6 +93,7 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
     manifest.condition = read.conditions.all.clone();
+    manifest.mask_key = read.masks.fingerprint();
     manifest.selection = Some(read.selection.clone());
     manifest.tables = tables;
     manifest.set_earlier(earlier);

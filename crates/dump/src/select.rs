@@ -1,17 +1,36 @@
 //! Statements that read and load a table's rows exactly.
 
-use server::catalogue::Table;
+use server::catalogue::{Column, Table};
 use server::{Session, TableName, quote_name};
 
 use crate::format::Literal;
 use crate::manifest::{Chunk, TableEntry};
 use crate::{Format, value_text};
 
+/// The query for a chunk's rows on the server that is dumped or copied: those that meet the table's
+/// condition, with masks.
+pub(crate) fn source(entry: &TableEntry, chunk: &Chunk) -> String {
+    select(entry, chunk, entry.condition.as_deref(), &|column| {
+        entry.masks.get(&column.name).map(|mask| mask.expression.clone())
+    })
+}
+
+/// The query for a chunk's rows as they are stored.
+pub(crate) fn stored(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
+    select(entry, chunk, condition, &|_| None)
+}
+
 /// The query for a chunk's rows, with its columns in the order of the data files.
-pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
+fn select(
+    entry: &TableEntry,
+    chunk: &Chunk,
+    condition: Option<&str>,
+    masked: &dyn Fn(&Column) -> Option<String>,
+) -> String {
     let table = &entry.table;
+    let plain = |column: &Column| value_text::expression(column, entry.version);
     let columns: Vec<_> =
-        entry.columns().into_iter().map(|column| value_text::expression(column, entry.version)).collect();
+        entry.columns().into_iter().map(|column| masked(column).unwrap_or_else(|| plain(column))).collect();
     // A table whose columns are all computed still has rows.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
     let mut sql = format!("SELECT {columns} FROM {}", from(table, &chunk.partitions));

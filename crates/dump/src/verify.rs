@@ -39,7 +39,7 @@ pub(crate) fn sum(
         Ok(())
     };
     let mut lines = CanonicalLines::new(&mut to);
-    let streamed = session.stream(&select::query(part.entry, part.chunk, part.condition), &mut lines);
+    let streamed = session.stream(&select::stored(part.entry, part.chunk, part.condition), &mut lines);
     let stopped = |error: server::Error| match error {
         server::Error::Sink(_) => Error::Stopped("the comparison is incomplete"),
         source => {

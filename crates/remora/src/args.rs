@@ -1,4 +1,6 @@
-//! Arguments that several commands share: how to reach a server.
+//! Arguments that several commands share: how to reach a server, and what is masked.
+
+mod mask;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +11,8 @@ use server::{Environment, Overrides, SslMode, Target};
 use snapshot::server::Connect;
 
 use crate::named_sandbox::running;
+
+pub(crate) use mask::MaskArgs;
 
 /// How to reach the server: as the MariaDB and MySQL clients do it.
 #[derive(Clone, Debug, Args)]

@@ -95,7 +95,7 @@ impl<'a> ServerRows<'a> {
             send(Task { pieces: std::mem::take(&mut pieces), planned_bytes })
         };
         let chunk_bytes = || locked(&self.pace).bytes();
-        let planned = read_units::plan(table, session, &chunk_bytes, &mut hand_on);
+        let planned = read_units::plan(&self.source.tables[at], session, &chunk_bytes, &mut hand_on);
         planned.map_err(|error| explain(error, table))?;
         session.execute(plan::RELEASE_LOCKS)?;
         if !pieces.is_empty() {
@@ -127,7 +127,7 @@ impl<'a> ServerRows<'a> {
     /// The sum of a chunk's rows on the source.
     fn sum(&self, source: &SourceSession, at: usize, chunk: &Chunk) -> Result<Sent, Error> {
         let entry = &self.source.tables[at];
-        let sql = select::query(entry, chunk, entry.condition.as_deref());
+        let sql = select::source(entry, chunk);
         let estimate = entry.table.bytes / entry.table.rows.max(1);
         let mut pass = |lines: &[u8], rows: u64| {
             if self.context.is_stopped() {
@@ -200,7 +200,7 @@ impl ServerOrigin for ServerRows<'_> {
         tally: Arc<TableProgress>,
     ) -> ChunkText {
         let entry = &self.source.tables[at];
-        let sql = select::query(entry, chunk, entry.condition.as_deref());
+        let sql = select::source(entry, chunk);
         let estimate = entry.table.bytes / entry.table.rows.max(1);
         let (source, context, throttle) = (source.cloned(), self.context.clone(), Arc::clone(&self.throttle));
         let read = move |to: OnBlock<'_>| {

@@ -1,7 +1,7 @@
 //! What is read at once: a part of a large table, several partitions, or many small tables.
 
 use server::Session;
-use server::catalogue::{Partition, Table};
+use server::catalogue::Partition;
 
 use crate::key_range::Range;
 use crate::manifest::TableEntry;
@@ -36,11 +36,16 @@ pub(crate) type OnUnit<'a> = &'a mut dyn FnMut(Vec<String>, Option<Range>, u64) 
 
 /// Cuts a table into chunks. The session must be in a transaction that has the [`plan::SET_SAVEPOINT`].
 pub(crate) fn plan(
-    table: &Table,
+    entry: &TableEntry,
     session: &mut Session,
     chunk_bytes: &dyn Fn() -> u64,
     hand_on: OnUnit<'_>,
 ) -> Result<(), Error> {
+    let table = &entry.table;
+    if entry.moves_rows() {
+        session.execute(plan::RELEASE_LOCKS)?;
+        return hand_on(Vec::new(), None, table.bytes);
+    }
     if table.versioned || table.partitions.is_empty() {
         let cut = Cut { table, partition: None, chunk_bytes };
         return cut.run(session, &mut |range, bytes| hand_on(Vec::new(), range, bytes));

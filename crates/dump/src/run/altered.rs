@@ -41,7 +41,12 @@ pub(super) fn read_again(
     let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
         return Err(Error::Altered { table: name.to_string(), what });
     };
-    manifest.tables[at] = job.request.read.entry(&table);
+    let entry = job.request.read.entry(&table)?;
+    // What was masked may have another name now.
+    if !entry.masks.keys().eq(manifest.tables[at].masks.keys()) {
+        return Err(Error::Altered { table: name.to_string(), what });
+    }
+    manifest.tables[at] = entry;
     let entry = &manifest.tables[at];
     let folder = job.request.folder.join(&entry.folder);
     super::resume::clear(&*job.context.disk, &folder)?;

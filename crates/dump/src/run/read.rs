@@ -125,7 +125,7 @@ impl Shared<'_> {
             })
         };
         let mut lines = CanonicalLines::new(&mut to);
-        let sql = select::query(entry, &chunk, entry.condition.as_deref());
+        let sql = select::source(entry, &chunk);
         let streamed = session.stream(&sql, &mut lines).map_err(Error::from);
         let ended = streamed.and_then(|_| lines.finish().map_err(Error::file(path)));
         if let Some(error) = failed {

@@ -10,6 +10,7 @@ use server::{Session, TableName};
 
 use super::DumpRequest;
 use crate::manifest::{self, Manifest, Source, TableEntry};
+use crate::mask::MaskedColumn;
 use crate::{Context, Error, journal};
 use progress::count;
 
@@ -61,6 +62,12 @@ impl StoppedDump {
                 begun.data_extension,
                 begun.condition.as_ref().map(|sql| format!(" and --where {sql:?}")).unwrap_or_default()
             )));
+        }
+        if begun.mask_key != request.read.masks.fingerprint() {
+            return Err(Error::Mismatch(
+                "the stopped dump masks by another key; resume it with the same --mask and --mask-key"
+                    .to_owned(),
+            ));
         }
         Ok(())
     }
@@ -127,10 +134,12 @@ impl StoppedDump {
 
 /// Whether a table would be dumped in the same way now.
 fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
+    let masked = |(name, column): (&String, &MaskedColumn)| (name.clone(), column.mask);
     without_counter(&old.table.definition) == without_counter(&new.table.definition)
         // If the time of creation is unknown, a re-creation would go unnoticed.
         && (old.table.created == new.table.created && !new.table.created.is_empty())
         && (old.data, old.history, &old.condition) == (new.data, new.history, &new.condition)
+        && old.masks.iter().map(masked).eq(new.masks.iter().map(masked))
 }
 
 /// Removes a folder of data files.

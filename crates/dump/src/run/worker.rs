@@ -99,7 +99,8 @@ impl Shared<'_> {
                 self.state(at).open += 1;
                 self.send(tasks, Task::Chunk { table: at, chunk, bytes })
             };
-            let planned = read_units::plan(table, session, &|| self.pace().bytes(), &mut hand_on);
+            let planned =
+                read_units::plan(&self.manifest.tables[at], session, &|| self.pace().bytes(), &mut hand_on);
             self.survive(at, planned.map_err(|error| explain(error, table)))?;
             session.execute(plan::RELEASE_LOCKS)?;
             self.state(at).planned = true;

@@ -116,8 +116,13 @@ impl Pattern {
         })
     }
 
+    /// Whether it names a database and none of its tables.
+    pub(crate) fn is_database(&self) -> bool {
+        matches!(self.0, Form::Glob { table: None, .. })
+    }
+
     /// Whether it matches this table, view or sequence.
-    pub(super) fn covers(&self, schema: &str, table: &str) -> bool {
+    pub(crate) fn covers(&self, schema: &str, table: &str) -> bool {
         match &self.0 {
             Form::Glob { schema: wanted, table: tables } => {
                 matches(wanted, schema) && tables.as_ref().is_none_or(|pattern| matches(pattern, table))

@@ -14,7 +14,7 @@ use server::Target;
 
 use super::dump::{conditions, sessions, world};
 use super::load::definer;
-use crate::args::{ServerArgs, is_address};
+use crate::args::{MaskArgs, ServerArgs, is_address};
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// given several times
     #[arg(long = "where", value_name = "[TABLE:]SQL")]
     condition: Vec<String>,
+
+    #[command(flatten)]
+    masks: MaskArgs,
 
     /// Definitions only
     #[arg(long, conflicts_with = "condition")]
@@ -153,6 +156,7 @@ fn request(arguments: &Arguments) -> anyhow::Result<CopyRequest> {
             },
             sessions,
             conditions: conditions(&arguments.condition)?,
+            masks: arguments.masks.masks()?,
             data: !arguments.no_data,
             history: !arguments.no_history,
             chunk_bytes: arguments.chunk.map(|bytes| bytes as u64),

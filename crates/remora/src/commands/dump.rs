@@ -14,7 +14,7 @@ use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
 
-use crate::args::ServerArgs;
+use crate::args::{MaskArgs, ServerArgs};
 use crate::commands::{self, stop_flag};
 use crate::exit::Exit;
 use crate::report::{self, Report};
@@ -34,6 +34,8 @@ const EXAMPLES: &str = "EXAMPLES
       some rows of a table
   remora dump shop --where 'shop.log*:day >= \"2026-01-01\"' -o small.dump
       some rows of some tables, all of the others
+  remora dump shop --mask 'shop.users.email=fake:email' --mask '*.*.password=null' -o test.dump
+      data for a test, without what it must not have
   remora dump -o /backup/monday --resume
       go on with a dump that was stopped
   remora dump --check /backup/monday
@@ -87,6 +89,9 @@ pub(crate) struct Arguments {
     /// given several times
     #[arg(long = "where", value_name = "[TABLE:]SQL")]
     condition: Vec<String>,
+
+    #[command(flatten)]
+    masks: MaskArgs,
 
     /// Continue a stopped dump into this folder: complete tables are kept, the rest is read from a new
     /// snapshot
@@ -158,6 +163,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             },
             sessions: sessions(arguments.sessions, 0),
             conditions: conditions(&arguments.condition)?,
+            masks: arguments.masks.masks()?,
             data: !arguments.no_data,
             history: !arguments.no_history,
             chunk_bytes: arguments.chunk.map(|bytes| bytes as u64),

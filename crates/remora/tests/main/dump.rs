@@ -38,6 +38,8 @@ mod hostile;
 mod interrupt;
 #[path = "dump/large_rows.rs"]
 mod large_rows;
+#[path = "dump/mask.rs"]
+mod mask;
 #[path = "dump/migrate.rs"]
 mod migrate;
 #[path = "dump/physical.rs"]

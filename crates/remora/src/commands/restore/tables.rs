@@ -234,6 +234,7 @@ fn dump_from(
         read: ReadRequest {
             selection,
             sessions: arguments.jobs.unwrap_or_else(commands::cores),
+            masks: dump::Masks::default(),
             conditions: Conditions::default(),
             data: true,
             history: true,

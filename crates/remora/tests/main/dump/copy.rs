@@ -33,7 +33,7 @@ fn spawn(pair: &Pair, arguments: &[&str]) -> Running {
 }
 
 /// Starts a copy of many small chunks, and stops its process when some are in.
-fn halfway(pair: &Pair, arguments: &[&str], chunks: u64) -> Running {
+pub(super) fn halfway(pair: &Pair, arguments: &[&str], chunks: u64) -> Running {
     // So slow that it can't be over before it is looked at.
     let slowly = ["--chunk", "32K", "-j", "2", "--max-rate", "800K"];
     let mut running = spawn(pair, &[arguments, &slowly].concat());
