@@ -7,6 +7,7 @@
 //! chunks stay, others are replaced, so that the target is one state of the source in the end.
 
 mod dry_run;
+mod rename;
 mod rows;
 mod settle;
 mod stopped;
@@ -18,6 +19,7 @@ use server::catalogue::{Catalogue, KnownTables, settled_before};
 use server::{Session, Target};
 
 pub use dry_run::{CopyPlan, plan};
+pub use rename::Renames;
 use rows::ServerRows;
 
 use crate::context::Context;
@@ -25,6 +27,7 @@ use crate::load::{self, Ledger, Load, LoadSummary, Origin, VerifiedChunks, Write
 use crate::manifest::{Manifest, TableEntry};
 use crate::reading::table_check::TableCheck;
 use crate::reading::{self, ReadRequest};
+use crate::selection::Selection;
 use crate::{Error, Format, definer};
 
 /// A request for a copy.
@@ -32,6 +35,8 @@ use crate::{Error, Format, definer};
 pub struct CopyRequest {
     /// What is copied, and how it is read.
     pub read: ReadRequest,
+    /// Databases with other names on the target.
+    pub renames: Renames,
     /// How it is written. Each session that reads has one that writes, so both have the same number.
     pub write: WriteRequest,
 }
@@ -56,9 +61,8 @@ pub struct CopySummary {
 pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopySummary, Error> {
     let (read, write) = (&request.read, &request.write);
     let (from, to) = servers;
-    let Prepared { mut session, mut target, settled, before, tables, mut manifest, ledger } =
+    let Prepared { mut session, mut target, settled, before, tables, mut manifest, ledger, mut summary } =
         Prepared::new(context, servers, request)?;
-    let mut summary = LoadSummary::default();
     load::fit(&mut target, &mut manifest, &write.definer, &mut summary)?;
     ledger.lock(&mut target)?;
     load::check(&mut target, write, &manifest, &ledger)?;
@@ -70,7 +74,7 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     before.own.iter().for_each(|line| context.progress.note(line));
     ledger.create(&mut target)?;
     let kept = match write.resume {
-        true => stopped::adopt(context, &mut target, (&ledger, &read.selection), &manifest)?,
+        true => stopped::adopt(context, &mut target, (&ledger, &request.on_target()), &manifest)?,
         false => BTreeSet::new(),
     };
     let check = TableCheck { tables: &tables, settled: settled.as_deref() };
@@ -114,29 +118,42 @@ struct Prepared {
     tables: Vec<TableEntry>,
     manifest: Manifest,
     ledger: Ledger,
+    /// What gets another name, and what is left out because of it.
+    summary: LoadSummary,
+}
+
+impl CopyRequest {
+    /// What may be on the target.
+    fn on_target(&self) -> Selection {
+        if self.renames.is_empty() { self.read.selection.clone() } else { Selection::default() }
+    }
 }
 
 impl Prepared {
     fn new(
         context: &Context,
         (from, to): Servers<'_>,
-        CopyRequest { read, write }: &CopyRequest,
+        CopyRequest { read, renames, write }: &CopyRequest,
     ) -> Result<Prepared, Error> {
         let mut session = read.connect(from)?;
         let mut target = load::connect(to, write)?;
-        refuse_itself(&mut session, &mut target)?;
         context.progress.phase("reading the catalogue", None);
         let settled = settled_before(&mut session)?;
         let before = read.catalogue(context, &mut session)?;
+        if !renames.cover(&before) {
+            refuse_itself(&mut session, &mut target)?;
+        }
         let mut tables: Vec<TableEntry> =
             before.tables.iter().map(|table| read.entry(table)).collect::<Result<_, Error>>()?;
         tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
-        let (id, source) = (id(&mut session, read)?, reading::server(&session));
+        let (id, source) = (id(&mut session, read, renames)?, reading::server(&session));
         let mut manifest = Manifest::new(id, source, Format::Tsv, Codec::Plain);
         manifest.objects.clone_from(&before.objects);
         manifest.tables.clone_from(&tables);
+        let mut summary = LoadSummary::default();
+        renames.apply(&mut manifest, &mut summary)?;
         let ledger = Ledger::of_copy(&manifest.id);
-        Ok(Prepared { session, target, settled, before, tables, manifest, ledger })
+        Ok(Prepared { session, target, settled, before, tables, manifest, ledger, summary })
     }
 }
 
@@ -151,24 +168,27 @@ fn missing(
     Ok(lines)
 }
 
-/// Refuses to copy a server into itself: a lock that is held on one is seen on the other.
+/// Refuses to copy databases onto themselves: a lock that is held on one is seen on the other.
 fn refuse_itself(source: &mut Session, target: &mut Session) -> Result<(), Error> {
     let name = source.value("SELECT CONCAT('remora.', UUID())")?.unwrap_or_default();
     source.lock(&name, 0)?;
     let is_same = target.lock_holder(&name)?.is_some();
     source.unlock(&name)?;
     if is_same {
-        return Err(Error::Mismatch("both addresses lead to the same server".to_owned()));
+        return Err(Error::Mismatch(
+            "both addresses lead to the same server; there --rename must give each database another name"
+                .to_owned(),
+        ));
     }
     Ok(())
 }
 
 /// Identifies a copy on its target: by the source, and by what is copied. So a stopped copy is resumed by the
 /// same command line only.
-fn id(source: &mut Session, read: &ReadRequest) -> Result<String, Error> {
+fn id(source: &mut Session, read: &ReadRequest, renames: &Renames) -> Result<String, Error> {
     let server = source.value("SELECT CONCAT_WS(' ', @@hostname, @@port, @@datadir)")?.unwrap_or_default();
     let what = format!(
-        "{server} {:?} {:?} {} {} {}",
+        "{server} {:?} {:?} {} {} {} {renames:?}",
         read.selection,
         read.conditions,
         read.data,

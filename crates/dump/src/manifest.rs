@@ -192,9 +192,9 @@ impl TableEntry {
         self.data && self.earlier.is_none()
     }
 
-    /// Whether masks change the key or the partition of rows. Then a chunk of the source has other rows on the
-    /// target, and the limits of chunks would show what is masked. Each unique key has all columns by which a
-    /// table is partitioned.
+    /// Whether masks change the key or the partition of rows. Then a chunk of the source has other rows on
+    /// the target, and the limits of chunks would show what is masked. Each unique key has all columns by
+    /// which a table is partitioned.
     pub(crate) fn moves_rows(&self) -> bool {
         let in_key = |column: &&Column| self.table.key.contains(&column.name);
         let is_moved =

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use server::{Session, TableName};
 
 use super::{CopyRequest, Prepared, Servers, missing};
-use crate::load::{self, LoadSummary};
+use crate::load;
 use crate::manifest::TableEntry;
 use crate::{Context, Error, reading};
 
@@ -41,9 +41,8 @@ pub struct CopyPlan {
 /// Errors of the servers. What the target can't take is no error, but in the plan.
 pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopyPlan, Error> {
     let (read, write) = (&request.read, &request.write);
-    let Prepared { mut session, mut target, before, tables, mut manifest, ledger, .. } =
+    let Prepared { mut session, mut target, before, tables, mut manifest, ledger, mut summary, .. } =
         Prepared::new(context, servers, request)?;
-    let mut summary = LoadSummary::default();
     let mut refused = Vec::new();
     refusal(load::fit(&mut target, &mut manifest, &write.definer, &mut summary), &mut refused)?;
     refusal(ledger.lock(&mut target), &mut refused)?;

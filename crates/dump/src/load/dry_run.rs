@@ -7,6 +7,7 @@ use server::catalogue::{Kind, Object};
 use server::{Session, quote_name};
 
 use super::object::{enter, leave};
+use super::schema_names::{Strings, moved};
 use super::{Ledger, WriteRequest};
 use crate::Error;
 use crate::definer::definer_of;
@@ -59,7 +60,7 @@ pub(super) fn run(
 }
 
 /// The names that may follow a database and a dot.
-fn names(manifest: &Manifest) -> BTreeSet<(String, String)> {
+pub(crate) fn names(manifest: &Manifest) -> BTreeSet<(String, String)> {
     let tables = manifest.tables.iter().map(|entry| (&entry.table.name.schema, &entry.table.name.table));
     let objects =
         manifest.objects.iter().filter(|object| object.kind < Kind::Role && object.kind > Kind::Database);
@@ -162,7 +163,7 @@ impl DryRun<'_> {
     /// The text with its databases replaced. A name may be found in a string or a comment too, but then the
     /// server understands the text just the same.
     fn moved_text(&self, text: &str) -> String {
-        super::schema_names::moved(text, &self.schemas, &self.names)
+        moved(text, Strings::HaveNames, &self.schemas, &self.names)
     }
 
     fn moved(&self, object: &Object) -> Object {

@@ -69,7 +69,7 @@ fn retitled(statement: &str, name: &str) -> String {
 }
 
 /// The database under another name.
-fn database(mut object: Object, name: &str) -> Object {
+pub(crate) fn database(mut object: Object, name: &str) -> Object {
     object.statements.iter_mut().for_each(|statement| *statement = retitled(statement, name));
     (object.schema, object.name) = (name.to_owned(), name.to_owned());
     object

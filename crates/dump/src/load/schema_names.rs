@@ -5,16 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use server::definition::closing;
 use server::quote_name;
 
+/// Which parts of a text have names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strings {
+    /// Strings have names, too: a body may have a quote in a comment, so that it is not known where a string
+    /// ends.
+    HaveNames,
+    /// Strings stay as they are, in a definition that the server has written itself.
+    Stay,
+}
+
 /// Replaces the names of databases in a text. Names joined by dots are one chain. Of three names the first is
 /// a database. Of two it is a database, unless they are a table, or an alias that has the name of a database,
-/// and its column. A name may be found in a string or a comment too, but then the server understands the text
-/// just the same.
-pub(super) fn moved(
+/// and its column.
+pub(crate) fn moved(
     text: &str,
+    strings: Strings,
     schemas: &BTreeMap<String, String>,
     names: &BTreeSet<(String, String)>,
 ) -> String {
-    let chains = chains(text);
+    let chains = chains(text, strings);
     // A name that stands alone, or after a database, may be a table or an alias.
     let tables: BTreeSet<&str> = chains
         .iter()
@@ -44,10 +54,15 @@ struct NameChain {
     names: Vec<(usize, String)>,
 }
 
-fn chains(text: &str) -> Vec<NameChain> {
+fn chains(text: &str, strings: Strings) -> Vec<NameChain> {
     let mut found: Vec<NameChain> = Vec::new();
     let (mut at, mut joined) = (0, false);
-    while let Some(start) = text[at..].find('`').map(|start| at + start) {
+    let begins = |char: char| char == '`' || char == '\'' && strings == Strings::Stay;
+    while let Some(start) = text[at..].find(begins).map(|start| at + start) {
+        if text[start..].starts_with('\'') {
+            (at, joined) = (start + closing(&text[start..], '\''), false);
+            continue;
+        }
         let end = start + closing(&text[start..], '`');
         // A name without an end is not a name, and no database is called that.
         let name = text.get(start + 1..end.saturating_sub(1)).unwrap_or_default().replace("``", "`");
@@ -88,7 +103,14 @@ mod tests {
             ("CREATE TABLE `t` (`a` int) -- no `", "CREATE TABLE `t` (`a` int) -- no `"),
             ("from (`shop`.`o` join `other`.`o`)", "from (`T0`.`o` join `other`.`o`)"),
         ] {
-            assert_eq!(moved(text, &schemas, &names), expected);
+            for strings in [Strings::HaveNames, Strings::Stay] {
+                assert_eq!(moved(text, strings, &schemas, &names), expected);
+            }
         }
+        let text = "`a` text COMMENT 'it''s `shop`.`o`', FOREIGN KEY (`a`) REFERENCES `shop`.`o` (`a`)";
+        assert_eq!(
+            moved(text, Strings::Stay, &schemas, &names),
+            "`a` text COMMENT 'it''s `shop`.`o`', FOREIGN KEY (`a`) REFERENCES `T0`.`o` (`a`)"
+        );
     }
 }

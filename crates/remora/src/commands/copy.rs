@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dump::{
-    CopyPlan, CopyRequest, CopySummary, Definer, Limits, Pattern, ReadRequest, Selection, Verify,
+    CopyPlan, CopyRequest, CopySummary, Definer, Limits, Pattern, ReadRequest, Renames, Selection, Verify,
     WriteRequest,
 };
 use failure::usage;
@@ -25,6 +25,8 @@ const EXAMPLES: &str = "EXAMPLES
       one database and one table of another
   remora copy mysql://root@db1 sandbox:try shop --where 'shop.log*:day >= \"2026-01-01\"'
       some rows of some tables, for a try
+  remora copy mysql://root@db1 mysql://root@db1 shop --rename shop:test --mask 'shop.*.email=fake:email'
+      a database for tests on the same server, without addresses that are real
   remora copy mysql://root@db1 mysql://root@db2 shop --resume
       go on with a copy that was stopped";
 
@@ -58,6 +60,10 @@ pub(crate) struct Arguments {
     /// given several times
     #[arg(long = "where", value_name = "[TABLE:]SQL")]
     condition: Vec<String>,
+
+    /// Give a database another name on B. May be given several times
+    #[arg(long, value_name = "OLD:NEW")]
+    rename: Vec<String>,
 
     #[command(flatten)]
     masks: MaskArgs,
@@ -168,6 +174,7 @@ fn request(arguments: &Arguments) -> anyhow::Result<CopyRequest> {
             block_ddl: arguments.block_ddl,
             kill_long_queries: arguments.kill_long_queries,
         },
+        renames: Renames::new(&arguments.rename).map_err(|why| usage(format!("--rename: {why}")))?,
         write: WriteRequest {
             sessions,
             resume: arguments.resume,

@@ -46,6 +46,8 @@ mod migrate;
 mod physical;
 #[path = "dump/physical_kill.rs"]
 mod physical_kill;
+#[path = "dump/rename.rs"]
+mod rename;
 #[path = "dump/replica.rs"]
 mod replica;
 #[path = "dump/resume.rs"]
