@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments.first().map(String::as_str) {
         Some("before") => before::run(rest),
         Some("block") => block::run(rest),
+        Some("copy") => dump::copy::run(rest),
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
         Some("pack") => pack::run(rest),
@@ -29,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
         _ => bail!(
-            "cargo xtask bench AREA; areas: before, block, dump, import, pack, physical, queue, recovery, stat, url"
+            "cargo xtask bench AREA; areas: before, block, copy, dump, import, pack, physical, queue, recovery, stat, url"
         ),
     }
 }

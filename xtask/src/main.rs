@@ -62,6 +62,7 @@ const HELP: &str = "cargo xtask CHORE
   bench block --server [--rows N] [--rounds N] [--track] [--only WORD,...]
                                   a server that runs, copied beside mariadb-backup, idle and under load; WORD: idle, load,
                                   or a part of a method's name
+  bench copy [--data nodes|rental|mixed] [--rows N] [--server NAME] [--to NAME] [--only WORD,...]
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD,...]
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run

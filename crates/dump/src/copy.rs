@@ -8,6 +8,7 @@
 
 mod dry_run;
 mod rename;
+mod replica_lag;
 mod rows;
 mod settle;
 mod stopped;
@@ -20,6 +21,8 @@ use server::{Session, Target};
 
 pub use dry_run::{CopyPlan, plan};
 pub use rename::Renames;
+pub use replica_lag::MaxLag;
+use replica_lag::ReplicaLags;
 use rows::ServerRows;
 
 use crate::context::Context;
@@ -37,6 +40,8 @@ pub struct CopyRequest {
     pub read: ReadRequest,
     /// Databases with other names on the target.
     pub renames: Renames,
+    /// Replicas of the target for which chunks wait.
+    pub max_lags: Vec<MaxLag>,
     /// How it is written. Each session that reads has one that writes, so both have the same number.
     pub write: WriteRequest,
 }
@@ -61,6 +66,7 @@ pub struct CopySummary {
 pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopySummary, Error> {
     let (read, write) = (&request.read, &request.write);
     let (from, to) = servers;
+    let lags = ReplicaLags::new(&request.max_lags)?;
     let Prepared { mut session, mut target, settled, before, tables, mut manifest, ledger, mut summary } =
         Prepared::new(context, servers, request)?;
     load::fit(&mut target, &mut manifest, &write.definer, &mut summary)?;
@@ -78,7 +84,7 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
         false => BTreeSet::new(),
     };
     let check = TableCheck { tables: &tables, settled: settled.as_deref() };
-    let rows = ServerRows::new(context, read, check, snapshot, held);
+    let rows = ServerRows::new(context, read, check, snapshot, (held, lags));
     let origin = Origin::Server(&rows);
     let (follow, verified, warnings) = (None, VerifiedChunks::new(), Vec::new());
     let mut load = Load {
@@ -133,7 +139,7 @@ impl Prepared {
     fn new(
         context: &Context,
         (from, to): Servers<'_>,
-        CopyRequest { read, renames, write }: &CopyRequest,
+        CopyRequest { read, renames, write, .. }: &CopyRequest,
     ) -> Result<Prepared, Error> {
         let mut session = read.connect(from)?;
         let mut target = load::connect(to, write)?;

@@ -120,6 +120,32 @@ impl Session {
         Ok(row.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect())
     }
 
+    /// By how many seconds each channel of a replica is behind its source, as the server estimates it; `None`
+    /// for a channel that does not run. Empty for a server that is no replica, or if this account may not see
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::LostConnection`] and the like.
+    pub fn replica_delays(&mut self) -> Result<Vec<Option<u64>>, Error> {
+        for statement in REPLICA_STATUS {
+            match self.named_rows(statement) {
+                Ok(rows) => {
+                    let delay = |row: Vec<(String, String)>| {
+                        let is_delay =
+                            |name: &str| ["Seconds_Behind_Master", "Seconds_Behind_Source"].contains(&name);
+                        row.into_iter()
+                            .find(|(name, _)| is_delay(name))
+                            .and_then(|(_, text)| text.parse().ok())
+                    };
+                    return Ok(rows.into_iter().map(delay).collect());
+                }
+                Err(error) if error.code().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Vec::new())
+    }
+
     /// Which of its source's transactions a MariaDB replica has applied, in the form of `gtid_slave_pos`. It
     /// is read in this session's snapshot, so that it matches the rows in the same snapshot. Empty on another
     /// server, or if this account may not see it.

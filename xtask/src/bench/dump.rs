@@ -1,6 +1,7 @@
 //! Compares ways to dump a large table and load it again, compressed with zstd or gzip, and durable when
 //! finished.
 
+pub(super) mod copy;
 mod data;
 
 use std::fs::File;
@@ -111,34 +112,24 @@ struct Bench {
 
 impl Bench {
     fn start(product: Product, remora: &Path, data: Data, rows: u64) -> Result<Bench> {
-        let places = places()?;
-        let installation = sandbox::find(&places, product)?;
-        let options = [
-            "--innodb-buffer-pool-size=6G",
-            "--innodb-log-file-size=2G",
-            "--max-allowed-packet=64M",
-            "--local-infile=1",
-        ];
-        let settings = Settings { options: options.map(str::to_owned).to_vec(), ..Settings::default() };
-        let server = Sandbox::start(&installation, &places, &settings)?;
+        let (server, version) = server(product)?;
         let folder = server.folder().join("bench");
         std::fs::create_dir_all(&folder)?;
         let mut bench = Bench { server, folder, remora: remora.to_owned(), data, rows: String::new() };
         bench.query("CREATE DATABASE bench")?;
         data.make(&bench, rows)?;
         bench.rows = bench.count()?;
-        println!(
-            "\n### {product} ({}), {}, {} rows in {}\n",
-            installation.version,
-            data.name(),
-            bench.rows,
-            data.table()
-        );
+        println!("\n### {product} ({}), {}, {} rows in {}\n", version, data.name(), bench.rows, data.table());
         Ok(bench)
     }
 
     fn count(&self) -> Result<String> {
-        Ok(self.query(&format!("SELECT COUNT(*) FROM bench.{}", self.data.table()))?.trim().to_owned())
+        Ok(self.query(&self.count_rows())?.trim().to_owned())
+    }
+
+    /// The query for the rows of the largest table.
+    fn count_rows(&self) -> String {
+        format!("SELECT COUNT(*) FROM bench.{}", self.data.table())
     }
 
     /// Runs all methods alternately for some rounds, and prints a table. The ratio compares runs of the same
@@ -306,13 +297,31 @@ impl Bench {
     }
 
     fn query(&self, sql: &str) -> Result<String> {
-        let mut client = Command::new(sandbox::client().context("there is no SQL client")?);
-        client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "-e", sql]);
-        client.arg(format!("--socket={}", self.server.socket().display()));
-        let output = client.output()?;
-        if !output.status.success() {
-            bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        query(&self.server, sql)
     }
+}
+
+/// A server with room for the data, and its version.
+fn server(product: Product) -> Result<(Sandbox, String)> {
+    let places = places()?;
+    let installation = sandbox::find(&places, product)?;
+    let options = [
+        "--innodb-buffer-pool-size=6G",
+        "--innodb-log-file-size=2G",
+        "--max-allowed-packet=64M",
+        "--local-infile=1",
+    ];
+    let settings = Settings { options: options.map(str::to_owned).to_vec(), ..Settings::default() };
+    Ok((Sandbox::start(&installation, &places, &settings)?, installation.version.to_string()))
+}
+
+fn query(server: &Sandbox, sql: &str) -> Result<String> {
+    let mut client = Command::new(sandbox::client().context("there is no SQL client")?);
+    client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "-e", sql]);
+    client.arg(format!("--socket={}", server.socket().display()));
+    let output = client.output()?;
+    if !output.status.success() {
+        bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

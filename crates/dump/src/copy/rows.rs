@@ -7,6 +7,7 @@ use std::time::Duration;
 use server::snapshot::Snapshot;
 use server::{Hold, Session};
 
+use super::replica_lag::ReplicaLags;
 use super::settle::settle;
 use crate::canonical::CanonicalLines;
 use crate::hash::Sum;
@@ -46,6 +47,7 @@ pub(crate) struct ServerRows<'a> {
     /// Its tables, as they are defined there.
     source: TableCheck<'a>,
     throttle: Arc<Throttle>,
+    lags: ReplicaLags,
     pace: Mutex<ChunkSize>,
     /// Sessions that nobody has taken yet.
     sessions: Mutex<Vec<Session>>,
@@ -60,12 +62,13 @@ impl<'a> ServerRows<'a> {
         request: &ReadRequest,
         source: TableCheck<'a>,
         mut snapshot: Snapshot,
-        ddl: Option<Session>,
+        (ddl, lags): (Option<Session>, ReplicaLags),
     ) -> ServerRows<'a> {
         let unversioned = (unversioned(source.tables).len(), snapshot.take_locks());
         ServerRows {
             context,
             throttle: Arc::new(Throttle::new(request.limits, request.sessions)),
+            lags,
             pace: request.chunk_size(source.tables),
             sessions: Mutex::new(snapshot.sessions),
             states: source.tables.iter().map(|_| Mutex::default()).collect(),
@@ -179,7 +182,9 @@ impl ServerOrigin for ServerRows<'_> {
     }
 
     fn wait(&self, source: &SourceSession, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
-        self.throttle.begin(&mut locked(source), is_over)
+        self.throttle.begin(&mut locked(source), is_over)?;
+        self.lags.wait(self.context, is_over);
+        Ok(())
     }
 
     fn settle(

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dump::{
-    CopyPlan, CopyRequest, CopySummary, Definer, Limits, Pattern, ReadRequest, Renames, Selection, Verify,
-    WriteRequest,
+    CopyPlan, CopyRequest, CopySummary, Definer, Limits, MaxLag, Pattern, ReadRequest, Renames, Selection,
+    Verify, WriteRequest,
 };
 use failure::usage;
+use humanize::date_time;
 use progress::{Progress, count};
 use serde_json::json;
 use server::Target;
@@ -108,6 +109,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     max_threads_running: Option<u64>,
 
+    /// Begin no chunk while this replica of B is further behind than that, such as mysql://db3=5s. May be
+    /// given several times
+    #[arg(long, value_name = "SERVER=TIME", value_parser = lag)]
+    max_lag: Vec<(String, Duration)>,
+
     /// Block DDL on the tables of A until their rows are read. Without it DDL continues, and a copy ends when
     /// a table is altered between its chunks
     #[arg(long)]
@@ -136,12 +142,17 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         Ok(arguments.server.at(text).target(password.clone())?)
     };
     let (from, to) = (target(&arguments.a)?, target(&arguments.b)?);
+    let max_lag = |(replica, at_most): &(String, Duration)| -> anyhow::Result<MaxLag> {
+        Ok(MaxLag { replica: target(replica)?, at_most: *at_most })
+    };
+    let max_lags = arguments.max_lag.iter().map(max_lag).collect::<anyhow::Result<_>>()?;
+    let request = request(arguments, max_lags)?;
     if arguments.dry_run {
-        let plan = dump::plan_copy(&world(report)?, (&from, &to), &request(arguments)?)?;
+        let plan = dump::plan_copy(&world(report)?, (&from, &to), &request)?;
         report.end();
         return tell_plan(&plan, report);
     }
-    let summary = dump::copy(&world(report)?, (&from, &to), &request(arguments)?)?;
+    let summary = dump::copy(&world(report)?, (&from, &to), &request)?;
     report.end();
     for line in &summary.omitted {
         report.warn(&format!("not copied: {line}"));
@@ -150,7 +161,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     Ok(if summary.omitted.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-fn request(arguments: &Arguments) -> anyhow::Result<CopyRequest> {
+fn request(arguments: &Arguments, max_lags: Vec<MaxLag>) -> anyhow::Result<CopyRequest> {
     // While a session waits for its commit, another works.
     let sessions = sessions(arguments.sessions, 1);
     Ok(CopyRequest {
@@ -174,6 +185,7 @@ fn request(arguments: &Arguments) -> anyhow::Result<CopyRequest> {
             block_ddl: arguments.block_ddl,
             kill_long_queries: arguments.kill_long_queries,
         },
+        max_lags,
         renames: Renames::new(&arguments.rename).map_err(|why| usage(format!("--rename: {why}")))?,
         write: WriteRequest {
             sessions,
@@ -184,6 +196,13 @@ fn request(arguments: &Arguments) -> anyhow::Result<CopyRequest> {
             data: !arguments.no_data,
         },
     })
+}
+
+/// A replica, and how far it may be behind.
+fn lag(text: &str) -> Result<(String, Duration), String> {
+    let (server, time) = text.rsplit_once('=').ok_or("write SERVER=TIME, such as mysql://db3=5s")?;
+    let seconds = date_time::duration_s(time).map_err(|error| error.to_string())?;
+    Ok((server.to_owned(), Duration::from_secs(seconds)))
 }
 
 /// Shows what a copy would do.

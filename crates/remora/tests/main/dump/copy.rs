@@ -26,7 +26,7 @@ pub(super) fn copy(pair: &Pair, arguments: &[&str]) -> Ended {
     Ended::of(&command(pair, arguments).output().unwrap())
 }
 
-fn spawn(pair: &Pair, arguments: &[&str]) -> Running {
+pub(super) fn spawn(pair: &Pair, arguments: &[&str]) -> Running {
     let mut command = command(pair, arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Running::new(command.spawn().unwrap())
@@ -52,7 +52,7 @@ fn is_clean(pair: &Pair) {
 }
 
 /// A server's number of statements of a kind.
-fn statements(pair: &Pair, name: &str) -> u64 {
+pub(super) fn statements(pair: &Pair, name: &str) -> u64 {
     let rows = pair.target().strings(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
     rows[0][1].as_ref().unwrap().parse().unwrap()
 }

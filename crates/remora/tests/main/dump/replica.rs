@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sandbox::{Product, Sandbox, Settings};
 use server::Session;
 
-use super::{Pair, StopsWriters};
-use crate::support::{connect, mariadbs, of_today, on_products, pause_writer, places, until};
+use super::copy::{copy, spawn, statements, url};
+use super::{Pair, StopsWriters, assert_equal};
+use crate::support::{
+    connect, mariadbs, of_today, on_products, pause_writer, places, products, start, until,
+};
 
 const COUNT: &str = "SELECT COUNT(*) FROM d.t";
 
@@ -84,5 +87,89 @@ fn a_dump_of_a_replica_starts_another_replica() {
         });
         let sum = "CHECKSUM TABLE d.t EXTENDED";
         assert_eq!(third.strings(sum).unwrap(), asking.strings(sum).unwrap());
+    });
+}
+
+/// A table of many chunks.
+fn fill(session: &mut Session) {
+    session.execute("CREATE DATABASE d").unwrap();
+    session.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v CHAR(200) NOT NULL DEFAULT 'x')").unwrap();
+    session.execute("INSERT INTO d.t (id) VALUES (1)").unwrap();
+    for doubling in 0..12 {
+        session.execute(&format!("INSERT INTO d.t (id) SELECT id + {} FROM d.t", 1 << doubling)).unwrap();
+    }
+    session.strings("ANALYZE TABLE d.t").unwrap();
+}
+
+#[test]
+fn a_copy_waits_for_a_replica_that_falls_behind() {
+    on_products(&of_today(mariadbs()), |product| {
+        let mut pair = Pair::new(product, product, &[]);
+        pair.to = source(product);
+        fill(&mut pair.source());
+        let mut target = pair.target();
+        target.execute("CREATE USER copy@'127.0.0.1' IDENTIFIED BY 'x'").unwrap();
+        target.execute("GRANT REPLICATION SLAVE ON *.* TO copy@'127.0.0.1'").unwrap();
+        let third = start(product, &[]);
+        let mut replica = connect(third.socket());
+        replicate(&mut replica, &pair.to, 3, "");
+        let count = "SELECT COUNT(*) FROM mysql.user WHERE User = 'copy'";
+        until("the replica has the account", || replica.value(count).unwrap().as_deref() == Some("1"));
+        let mut set_delay = |seconds: u32| {
+            let change = format!("CHANGE MASTER TO MASTER_DELAY = {seconds}");
+            for sql in ["STOP SLAVE", change.as_str(), "START SLAVE"] {
+                replica.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            }
+        };
+        set_delay(3000);
+        let limit = format!("{}=1s", url(&third));
+        let mut running =
+            spawn(&pair, &["d", "--chunk", "32K", "-j", "2", "--max-rate", "4K", "--max-lag", &limit]);
+        let mut status = connect(third.socket());
+        until("the replica is late", || {
+            running.must_run();
+            status.replica_delays().unwrap().iter().any(|delay| *delay > Some(3))
+        });
+        // Without a limit it would have ended by now.
+        running.must_run();
+        set_delay(0);
+        let ended = running.end().exits(0);
+        ended.says(&[
+            "waiting for replica",
+            "s behind its source, and --max-lag allows 1 s",
+            "has caught up",
+        ]);
+        assert_equal(&pair, "d");
+    });
+}
+
+#[test]
+fn a_copy_waits_for_a_replica_that_does_not_run() {
+    on_products(&of_today(products()), |product| {
+        let pair = Pair::new(product, product, &["--server-id=7"]);
+        fill(&mut pair.source());
+        let limit = format!("{}=1h", url(&pair.to));
+        copy(&pair, &["d", "--max-lag", &limit]).exits(1).says(&["--max-lag", "it is no replica"]);
+        let nobody = format!("unix://{}=1h", pair.path("nobody").display());
+        copy(&pair, &["d", "--max-lag", &nobody]).exits(1).says(&["--max-lag", "nobody"]);
+        copy(&pair, &["d", "--max-lag", "localhost"]).exits(2).says(&["SERVER=TIME"]);
+        let (change, looks) = match product {
+            Product::MySql97 => (
+                "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_USER = 'x'",
+                "Com_show_replica_status",
+            ),
+            _ => ("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_USER = 'x'", "Com_show_slave_status"),
+        };
+        pair.target().execute(change).unwrap();
+        let before = statements(&pair, looks);
+        let mut running = spawn(&pair, &["d", "--max-lag", &limit]);
+        // The first look is at the connection, the second one tells.
+        until("the third look", || {
+            running.must_run();
+            statements(&pair, looks) >= before + 3
+        });
+        running.signal("INT");
+        running.end().exits(130).says(&["waiting for replica", "its replication does not run", "--resume"]);
+        assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.t").unwrap().as_deref(), Some("0"));
     });
 }
