@@ -84,7 +84,7 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
         false => BTreeSet::new(),
     };
     let check = TableCheck { tables: &tables, settled: settled.as_deref() };
-    let rows = ServerRows::new(context, read, check, snapshot, (held, lags));
+    let rows = ServerRows::new(context, read, check, snapshot, held).waiting_for(lags);
     let origin = Origin::Server(&rows);
     let (follow, verified, warnings) = (None, VerifiedChunks::new(), Vec::new());
     let mut load = Load {

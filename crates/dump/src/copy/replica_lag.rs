@@ -21,7 +21,8 @@ pub struct MaxLag {
 }
 
 /// Replicas that must not fall behind.
-pub(super) struct ReplicaLags(Mutex<Vec<Watched>>);
+#[derive(Default)]
+pub(crate) struct ReplicaLags(Mutex<Vec<Watched>>);
 
 struct Watched {
     limit: MaxLag,

@@ -62,19 +62,24 @@ impl<'a> ServerRows<'a> {
         request: &ReadRequest,
         source: TableCheck<'a>,
         mut snapshot: Snapshot,
-        (ddl, lags): (Option<Session>, ReplicaLags),
+        ddl: Option<Session>,
     ) -> ServerRows<'a> {
         let unversioned = (unversioned(source.tables).len(), snapshot.take_locks());
         ServerRows {
             context,
             throttle: Arc::new(Throttle::new(request.limits, request.sessions)),
-            lags,
+            lags: ReplicaLags::default(),
             pace: request.chunk_size(source.tables),
             sessions: Mutex::new(snapshot.sessions),
             states: source.tables.iter().map(|_| Mutex::default()).collect(),
             held: Mutex::new(Held { ddl, unversioned }),
             source,
         }
+    }
+
+    /// The same, which begins no chunk while one of these replicas is late.
+    pub(crate) fn waiting_for(self, lags: ReplicaLags) -> ServerRows<'a> {
+        ServerRows { lags, ..self }
     }
 
     /// Plans a table and hands on its chunks: one by one, or all at once if its engine can't roll back.

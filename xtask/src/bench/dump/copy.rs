@@ -32,7 +32,8 @@ impl Method {
     }
 }
 
-/// `cargo xtask bench copy [--data nodes|rental|mixed] [--rows N] [--server NAME] [--to NAME] [--only WORD,...]`
+/// `cargo xtask bench copy [--data nodes|rental|mixed] [--rows N] [--server NAME] [--to NAME] [--only
+/// WORD,...]`
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     setup::install(&PEERS)?;
