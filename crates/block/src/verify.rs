@@ -19,6 +19,7 @@ use crate::format::{BLOCK, BlockLocation, CHUNK, Group, IndexEntry, chunk_hash};
 use crate::notes::{DamageEntry, KnownDamage, NewestNote};
 use crate::repository::{Repository, RepositoryState};
 
+use self::cost::LOSSES_MAX;
 pub use self::cost::{Cost, NotedDamage, noted};
 
 /// The maximum number of worker threads.
@@ -181,10 +182,44 @@ pub fn verify(
     }
     // If the repository is read-only, no backup can be made into it.
     let is_noted = known == loaded.damage || known.write(repository.store()).is_ok();
-    let damages = damages.into_iter().map(|(damage, _)| damage).collect();
+    let damages = merge(damages);
     let blocks = findings.blocks.into_inner();
     let is_opened = repository.store().reads_blocks();
     Ok(Verified { generations, files, blocks, is_opened, bytes, damages, is_noted })
+}
+
+/// Each damaged place once. A group is looked at for its own file, and for each generation that needs it:
+/// what its damage costs is added up.
+fn merge(found: Vec<(Damage, DamageSite)>) -> Vec<Damage> {
+    let mut damages: Vec<Damage> = Vec::new();
+    let mut groups: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+    for (damage, site) in found {
+        let group = match site {
+            DamageSite::Entry(DamageEntry { file, group: Some(group), .. }) => Some((file, group)),
+            _ => None,
+        };
+        let known = group.and_then(|group| groups.get(&group)).and_then(|at| damages.get_mut(*at));
+        let Some(known) = known else {
+            groups.extend(group.map(|group| (group, damages.len())));
+            damages.push(damage);
+            continue;
+        };
+        if known.costs.is_empty() {
+            // Words about a chunk that nobody needs any more say less.
+            (known.what, known.place) = (damage.what, damage.place);
+        }
+        for cost in damage.costs {
+            match known.costs.iter_mut().find(|own| own.generation == cost.generation) {
+                Some(own) => own.losses.extend(cost.losses),
+                None => known.costs.push(cost),
+            }
+        }
+    }
+    for damage in &mut damages {
+        damage.costs.sort_by_key(|cost| cost.generation);
+        damage.costs.iter_mut().for_each(|cost| cost.losses.truncate(LOSSES_MAX));
+    }
+    damages
 }
 
 /// Files that can't be opened, are missing, or are unknown.
@@ -380,9 +415,11 @@ fn look(job: &RecordJob, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mu
     let hit =
         |group: &Group| DamageSite::Entry(DamageEntry { chunk, file: group.file, group: Some(group.offset) });
     if !job.live || !fetcher.reads() {
+        // Blocks of a generation that was removed belong to later ones.
+        let suffix = if job.live { suffix(first) } else { String::new() };
         for group in own.values() {
             let read = fetcher.stored(group);
-            read.map(drop).or_else(|error| findings.take(error, &suffix(first), hit(group)))?;
+            read.map(drop).or_else(|error| findings.take(error, &suffix, hit(group)))?;
         }
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use humanize::date_time;
 use progress::count;
 
-use crate::facts::{Archive, Facts, Repository, Server};
+use crate::facts::{Archive, Encryption, Facts, Repository, Server};
 use crate::finding::{Finding, Fix, bad, good, warning};
 
 /// How far an archive may be behind, in seconds. It notes each minute that it has everything.
@@ -140,7 +140,8 @@ fn left_out(server: &Server) -> Vec<Finding> {
 pub(crate) fn archived(found: &Repository, facts: &Facts) -> Option<Finding> {
     const SUBJECT: &str = "archive";
     let (server, shown) = (&facts.server, &found.shown);
-    if !server.is_on("log_bin") || found.error.is_some() {
+    let is_unopened = found.encryption == Encryption::Unopened;
+    if !server.is_on("log_bin") || found.error.is_some() || is_unopened {
         return None;
     }
     let command =

@@ -75,6 +75,8 @@ pub struct Repository {
     pub newest: Option<Newest>,
     /// What is damaged or missing, as far as it is seen without reading all of it.
     pub broken: Vec<String>,
+    /// What `remora verify` has noted as damaged, and what that costs.
+    pub noted: Option<String>,
     /// Whether the backups are encrypted.
     pub encryption: Encryption,
     /// The archived log beside them.
@@ -90,6 +92,8 @@ pub struct Newest {
     pub taken_s: i64,
     /// The bytes of its file.
     pub bytes: u64,
+    /// Whether it can't be restored whole: what it needs is missing, or noted as damaged.
+    pub is_damaged: bool,
     /// Whether a server was started on it.
     pub proof: Proof,
 }

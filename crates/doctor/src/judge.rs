@@ -62,7 +62,8 @@ fn durable(server: &Server) -> Finding {
             is_logged && server.settings.get(*name).is_some_and(|value| value != safe)
         });
     let Some((name, safe)) = lax else {
-        return good(SUBJECT, "what is committed is on the disk, and in the binary log");
+        let log = if server.is_on("log_bin") { ", and in the binary log" } else { "" };
+        return good(SUBJECT, format!("what is committed is on the disk{log}"));
     };
     let value = server.text(name);
     let what = format!(

@@ -12,8 +12,16 @@ pub(crate) fn all(found: &Repository, facts: &Facts) -> Vec<Finding> {
     if let Some(error) = &found.error {
         return vec![bad("repository", error.clone(), None)];
     }
-    let mut lines = vec![newest(found, facts.now_s)];
-    lines.extend(found.newest.as_ref().map(|newest| proof(found, newest)));
+    let mut lines = Vec::new();
+    // Without a key nothing is known of them.
+    if found.encryption != Encryption::Unopened {
+        lines.push(newest(found, facts.now_s));
+    }
+    let whole = found.newest.as_ref().filter(|newest| !newest.is_damaged);
+    lines.extend(whole.map(|newest| proof(found, newest)));
+    // If the newest one is damaged, that has been said.
+    let noted = found.noted.as_ref().filter(|_| whole.is_some());
+    lines.extend(noted.map(|noted| bad("repository", noted.clone(), None)));
     lines.extend(found.broken.first().map(|first| {
         let what = format!("{first} ({} of that kind)", found.broken.len());
         bad("repository", what, Some(Fix::Command(format!("remora verify {}", found.shown))))
@@ -30,7 +38,14 @@ fn newest(found: &Repository, now_s: i64) -> Finding {
     let Some(newest) = &found.newest else {
         return bad(SUBJECT, format!("there is none in {}", found.shown), command);
     };
-    let what = format!("{}@{} of {}", found.shown, newest.number, date_time::shown(newest.taken_s));
+    let mut what = format!("{}@{} of {}", found.shown, newest.number, date_time::shown(newest.taken_s));
+    if newest.is_damaged {
+        let why = found.noted.as_deref().unwrap_or("a file that it needs is missing");
+        return bad(SUBJECT, format!("{what} can't be restored whole: {why}"), command);
+    }
+    if !found.broken.is_empty() {
+        what.push_str(", the newest that can be read");
+    }
     match now_s - newest.taken_s {
         ..=AGE_MAX_S => good(SUBJECT, what),
         _ => warning(SUBJECT, format!("{what}: older than a day"), command),

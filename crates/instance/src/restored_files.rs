@@ -69,9 +69,15 @@ pub fn lazy(named: &Named, generation: Option<u64>, work: &Path, warn: Warn) -> 
     let inodes = Arc::new(inodes);
     let mount = Mount::new(&inodes, &folder, true, false)?;
     let top: PathBuf = inodes.names().map(|name| folder.join(name).join(number.to_string())).collect();
-    // What is wrong with it was reported.
-    fs::read_dir(&top).with_context(|| format!("generation {number} can't be read"))?;
-    let inside = if is_tree { None } else { Some(Mounted::new(work, &top.join(mount::VOLUME))?) };
+    let begin = || {
+        fs::read_dir(&top).with_context(|| format!("generation {number} can't be read"))?;
+        Ok(if is_tree { None } else { Some(Mounted::new(work, &top.join(mount::VOLUME))?) })
+    };
+    let inside = begin().map_err(|error: anyhow::Error| match inodes.is_damaged() {
+        // What is wrong with it was reported, and the kernel's word for it says less.
+        true => failure::damage(format!("generation {number} can't be read, because it is damaged")),
+        false => error,
+    })?;
     Ok((number, Files::Lazy(Lazy { top, inside, inodes, _mount: mount })))
 }
 

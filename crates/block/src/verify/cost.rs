@@ -17,7 +17,7 @@ use crate::restore::Loss;
 use crate::tree::{Layout, read_layout};
 
 /// The most losses that are listed for one damage in one generation.
-const LOSSES_MAX: usize = 1000;
+pub(super) const LOSSES_MAX: usize = 1000;
 
 /// What one damage costs in one generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,9 +81,6 @@ pub(super) fn tell(
             None => damage.costs.push(Cost { generation, losses }),
         }
     })?;
-    damages.iter_mut().for_each(|(damage, _)| {
-        damage.costs.iter_mut().for_each(|cost| cost.losses.truncate(LOSSES_MAX));
-    });
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Every byte of every file, flipped and cut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use block::verify::Damage;
-use block::{BLOCK, Error};
+use block::{BLOCK, CHUNK, Error};
 use disk::faults::FaultDisk;
 
 use crate::support::{REPO, Random, back_up, back_up_bytes, damages, generations, keep, restored, sound};
@@ -175,4 +175,33 @@ fn a_backup_continues_an_intact_generation_or_asks_for_a_full_one() {
     assert_eq!(pruned.unused, Vec::<String>::new(), "{pruned:?}");
     assert!(restored(&disk, None).unwrap() == volume);
     sound(&disk);
+}
+
+/// A group of a generation that was removed, which a later one needs.
+#[test]
+fn a_damaged_place_is_told_once_with_all_that_it_costs() {
+    let disk = FaultDisk::default();
+    let chunk = CHUNK / BLOCK;
+    let one = Random(5).volume(chunk);
+    let mut volume = [one.clone(), Random(6).volume(chunk), one.clone()].concat();
+    back_up_bytes(&disk, &volume);
+    volume[CHUNK..2 * CHUNK].copy_from_slice(&one);
+    back_up_bytes(&disk, &volume);
+    keep(&disk, &[2]).unwrap();
+    let file = Path::new(REPO).join("000001.blk");
+    let good = disk.bytes(&file).unwrap();
+    let mut costly = 0;
+    for at in (100..good.len()).step_by(good.len() / 40) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        disk.put(&file, &bad);
+        let found = damages(&disk);
+        let places: BTreeSet<&str> = found.iter().map(|damage| damage.place.as_str()).collect();
+        assert_eq!(places.len(), found.len(), "byte {at}: {found:?}");
+        let costs: Vec<_> = found.iter().flat_map(|damage| &damage.costs).collect();
+        assert_eq!(restored(&disk, Some(2)).is_err(), !costs.is_empty(), "byte {at}: {found:?}");
+        assert!(costs.iter().all(|cost| cost.generation == 2), "byte {at}: {costs:?}");
+        costly += costs.len();
+    }
+    assert!(costly > 10, "{costly}");
 }

@@ -25,7 +25,13 @@ fn fine() -> Facts {
         command: "remora backup mysql: --to /backup".to_owned(),
         is_beside_data: Some(false),
         free: Some(1 << 40),
-        newest: Some(Newest { number: 7, taken_s: NOW_S - 3600, bytes: 1 << 20, proof: Proof::Sound }),
+        newest: Some(Newest {
+            number: 7,
+            is_damaged: false,
+            taken_s: NOW_S - 3600,
+            bytes: 1 << 20,
+            proof: Proof::Sound,
+        }),
         archive: Archive::There(Some(NOW_S - 10)),
         ..Repository::default()
     };
@@ -172,6 +178,20 @@ fn every_fault_of_a_repository_is_reported_with_its_fix() {
         ),
         (&newest(|newest| newest.proof = Proof::Never), Warning, "remora verify /backup/db1@7 --boot"),
         (&newest(|newest| newest.proof = Proof::Unsound), Bad, "NOT SOUND"),
+        (&newest(|newest| newest.is_damaged = true), Bad, "@7 of"),
+        (
+            &repository(|found| {
+                found.noted = Some("remora verify noted damage".to_owned());
+                found.newest.iter_mut().for_each(|newest| newest.is_damaged = true);
+            }),
+            Bad,
+            "can't be restored whole: remora verify noted damage",
+        ),
+        (
+            &repository(|found| found.noted = Some("noted damage in x".to_owned())),
+            Bad,
+            "repository: noted damage in x",
+        ),
         (&newest(|newest| newest.bytes = 1 << 40), Warning, "the next backup may take"),
         (
             &repository(|found| found.broken = vec!["x is damaged".to_owned()]),
@@ -179,7 +199,15 @@ fn every_fault_of_a_repository_is_reported_with_its_fix() {
             "x is damaged (1 of that kind) | remora verify /backup/db1",
         ),
         (&repository(|found| found.is_beside_data = Some(true)), Warning, "| remora mirror /backup "),
-        (&repository(|found| found.encryption = Encryption::Unopened), Warning, "--key FILE"),
+        (
+            &repository(|found| {
+                found.encryption = Encryption::Unopened;
+                found.newest = None;
+                found.archive = Archive::None;
+            }),
+            Warning,
+            "--key FILE",
+        ),
         (
             &repository(|found| found.encryption = Encryption::FullKey("/backup/k".to_owned(), true)),
             Warning,

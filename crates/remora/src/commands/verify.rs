@@ -5,6 +5,7 @@ mod log;
 mod replay;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,7 @@ use clap::Args;
 use failure::usage;
 use humanize::date_time;
 use progress::{Progress, count};
-use repository::unlock;
+use repository::{Named, unlock};
 use serde_json::json;
 use snapshot::identity;
 
@@ -109,7 +110,6 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         ));
     }
     let stop = commands::stop_flag(report)?;
-    let world = RunContext { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let day = u64::try_from(repository::calendar::stamp(0, date_time::now_s()).day).unwrap_or(0);
     let sample = arguments.sample.map(|parts| Sample { part: day % parts, parts });
@@ -123,10 +123,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         bail!("there is no backup in {}", arguments.repository.display());
     }
     for named in &found.backups {
-        let began = Instant::now();
-        let verified = block::verify(&named.repository, jobs, sample, world)?;
-        tell((&named.name, sample), &verified, began.elapsed().as_secs_f64(), report)?;
-        if !verified.damages.is_empty() {
+        if all_of(named, (jobs, sample), &stop, report)? {
             exit = Exit::Damaged;
         }
         if identity::warn_of_mixed(&named.name, &named.repository.list()?.generations, report) {
@@ -140,6 +137,19 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     report.end();
     Ok(exit.after(found.warn_of_locked(report)))
+}
+
+/// Verifies a name, and tells what is found. Returns whether anything is damaged.
+fn all_of(
+    named: &Named,
+    (jobs, sample): (usize, Option<Sample>),
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<bool> {
+    let began = Instant::now();
+    let verified = block::verify(&named.repository, jobs, sample, RunContext { stop, progress: report })?;
+    tell((&named.name, sample), &verified, began.elapsed().as_secs_f64(), report)?;
+    Ok(!verified.damages.is_empty())
 }
 
 /// How many parts a share makes: `5%` or `1/20`.

@@ -434,6 +434,7 @@ fn a_copy_is_proven_when_a_server_has_recovered_it() {
     let ended = scene.run(&["verify", "repo", "--boot"]);
     assert!(ended.code == 4 && ended.err.contains("damage"), "{} {}", ended.code, ended.err);
     std::fs::write(&stored, &whole).unwrap();
+    scene.run(&["verify", "repo"]).exits(0);
     listed("never recovered");
     scene.run(&["verify", "repo", "--boot"]).exits(0).says(&["all sound", how]);
     listed("proven");

@@ -86,6 +86,9 @@ fn what_is_printed_is_done_once_and_is_enough() {
             let password = std::fs::read_to_string(scene.path("etc/remora/db1.cnf")).unwrap();
             let password = password.lines().find_map(|line| line.strip_prefix("password=")).unwrap();
             assert!(password.len() > 40 && !done.out.contains(password), "{}", done.out);
+            let log = std::fs::read(scene.server.data().join("binlog.000001")).unwrap();
+            let has = |words: &str| log.windows(words.len()).any(|window| window == words.as_bytes());
+            assert!(has("CREATE USER") && !has(password), "the log has the password");
             for ([kind, _, path, text], [_, state, _, masked]) in printed.iter().zip(steps(&done)) {
                 assert_eq!(state == "done", kind != "command", "{kind} {text}");
                 assert_eq!(without_passwords(text), without_passwords(&masked));

@@ -145,3 +145,32 @@ fn a_volume_without_a_servers_data_is_reported() {
     run(&folder, &["verify", "repo/link", "--boot"]).exits(1).says(&["app leads out of the volume"]);
     run(&folder, &["verify", "repo/text", "--boot"]).exits(1).says(&["no file system in the volume"]);
 }
+
+/// What was proven once is not proven any more when a server does not find all of it.
+#[test]
+fn damage_that_a_server_meets_takes_the_proof_back() {
+    if !mount::is_possible() {
+        return;
+    }
+    let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+    let server = filled(Product::MariaDb1011);
+    let source = format!("mysql:{}", server.socket().display());
+    let copy = ["backup", &source, "--no-defaults", "-u", "root", "--to", "repo", "--name", "v"];
+    run(&folder, &[&copy[..], &["--way", "copy", "--prove"]].concat()).exits(0);
+    let listed = |state: &str| {
+        let ended = run(&folder, &["list", "repo"]);
+        assert!(ended.out.contains(state), "{state}: {}", ended.out);
+    };
+    listed("proven");
+    let path = folder.path().join("repo/v/000001.blk");
+    let good = std::fs::read(&path).unwrap();
+    let mut bad = good.clone();
+    let range = good.len() / 10..good.len() / 10 * 8;
+    range.step_by(8 << 10).for_each(|at| bad[at] ^= 1);
+    std::fs::write(&path, bad).unwrap();
+    run(&folder, &["verify", "repo", "--boot"]).exits(4).says(&["now everything is verified"]);
+    listed("DAMAGED");
+    std::fs::write(&path, good).unwrap();
+    run(&folder, &["verify", "repo"]).exits(0);
+    listed("proven");
+}

@@ -8,6 +8,7 @@ use hotcopy::{Before, HotCopy, HotFeed};
 use humanize::{date_time, text};
 use progress::Progress;
 use repository::address;
+use seal::Key;
 use serde_json::{Value, json};
 use snapshot::server;
 
@@ -82,8 +83,14 @@ impl Run<'_> {
         let tracks = self.arguments.track && known.is_some();
         if self.arguments.track && known.is_none() && newest.is_some() {
             let source = self.source.name();
+            let why = match self.key {
+                Some(Key::Put(_)) => {
+                    "--track needs the full key, and a put key can't read which files there are"
+                }
+                _ => "the list of its files can't be read",
+            };
             self.report
-                .note(&format!("{source}: everything is read: the list of files of {shown} can't be read"));
+                .note(&format!("{source}: everything is read, not only what changed since {shown}: {why}"));
         }
         let to = Target { repository, machine, before, note: &begun };
         let mut made = self.copy_to(&to, copy, tracks);

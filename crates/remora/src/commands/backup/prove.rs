@@ -13,6 +13,7 @@ use instance::requirements::NOTHING;
 use progress::{Progress, count};
 use repository::Named;
 use repository::location::Location;
+use seal::Key;
 use serde_json::json;
 use snapshot::Snapshot;
 use snapshot::trial_start::{self, Trial, Tried};
@@ -120,11 +121,18 @@ impl Run<'_> {
     pub(super) fn prove_copy(&self, generation: u64, clean: &mut bool) -> usize {
         let to = self.arguments.to.join(self.name);
         let what = format!("{}@{generation}", self.name);
-        if !self.arguments.prove {
-            self.report.note(&format!(
-                "{what} is not proven, because no server has recovered it yet: 'remora verify --boot {}' or --prove",
-                to.display()
-            ));
+        let verify = format!("'remora verify --boot {}'", to.display());
+        let is_sealed = matches!(self.key, Some(Key::Put(_)));
+        if !self.arguments.prove || is_sealed {
+            let how = match is_sealed {
+                true => format!("{verify} does that, with the full key"),
+                false => format!("{verify} or --prove"),
+            };
+            self.report.note(&format!("{what} is not proven, because no server has recovered it yet: {how}"));
+            if self.arguments.prove {
+                *clean = false;
+                self.report.warn("--prove of such a copy needs the full key, and a put key was given");
+            }
             return 0;
         }
         let home = Location::new(&self.arguments.to, self.name);

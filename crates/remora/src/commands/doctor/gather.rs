@@ -27,6 +27,7 @@ use crate::args::{Account, ServerArgs};
 use crate::commands;
 use crate::commands::backup::server_of;
 use crate::commands::list::Known;
+use crate::commands::list::damage::{self, Damage};
 use crate::report::Report;
 
 /// How many tables of a kind are named.
@@ -196,9 +197,10 @@ fn repository(root: &Path, arguments: &Arguments, data: Option<&Path>) -> Result
         Some(source) => source.to_string(),
         None => "mysql:".to_owned(),
     };
+    let key = arguments.key.path().map(|path| format!(" --key {}", text::path(&path))).unwrap_or_default();
     let mut found = Repository {
         shown: home.shown(),
-        command: format!("remora backup {place} --to {} --name {name}", root.display()),
+        command: format!("remora backup {place} --to {} --name {name}{key}", root.display()),
         ..Repository::default()
     };
     if !address::is_in_store(root) {
@@ -255,7 +257,11 @@ fn look_into(found: &mut Repository, (name, home): (String, Location), arguments
 fn look_at(found: &mut Repository, named: &Named) -> Result<()> {
     let listing = named.repository.list()?;
     found.broken = listing.broken.iter().map(ToString::to_string).collect();
+    let damage = Damage::of(named, &listing);
+    let lost = damage.lost(&listing);
+    found.noted = damage::told(&damage.noted, |since_s| date_time::shown(since_s)).map(|(_, text)| text);
     found.newest = listing.generations.last().map(|newest| Newest {
+        is_damaged: lost.contains(&newest.number),
         number: newest.number,
         taken_s: newest.taken_s,
         bytes: newest.file_bytes,

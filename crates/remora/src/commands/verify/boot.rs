@@ -7,6 +7,7 @@ use std::{fs, iter};
 use anyhow::{Context, Result, bail};
 use block::restore::Request;
 use block::{Repository, RunContext};
+use failure::Failure;
 use instance::binary_log::{self, BinaryLog, Position};
 use instance::requirements::{NOTHING, Requirements};
 use instance::table_check::{self, Checked};
@@ -37,7 +38,14 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         account: None,
     };
     let request = Request::new(generation, arguments.jobs.unwrap_or_else(commands::cores));
-    let damages = boot(&named, request, wanted, (&stop, report))?;
+    let damages = match boot(&named, request, wanted, (&stop, report)) {
+        Err(error) if matches!(error.downcast_ref(), Some(Failure::Damage(_))) => {
+            report.warn(&format!("{error:#}: now everything is verified, to find and note all damage"));
+            super::all_of(&named, (request.jobs, None), &stop, report)?;
+            return Ok(Exit::Damaged);
+        }
+        booted => booted?,
+    };
     Ok(match (damages, is_mixed) {
         (0, false) => Exit::Done,
         (0, true) => Exit::Partial,
@@ -71,31 +79,37 @@ pub(crate) fn boot(
         (restored.generation, files, "restored and recovered")
     };
     let log_end = log_end(&named.repository, Some(generation))?;
-    let data = instance::data(&files, wanted)?;
-    report.phase("recovering", None);
-    instance::refuse_outside(&data)?;
-    let log = BinaryLog::find(&data, needs.log())?;
-    let mut result =
-        BootResult { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
     let frugal = instance::FRUGAL.iter().filter(|_| is_lazy).map(ToString::to_string);
     let options: Vec<String> = frugal.chain(options).collect();
-    match instance::start(&data, log.as_ref(), Wanted { options: &options, needs: &needs, ..wanted }) {
-        Ok(server) => {
-            result.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
-            result.look(&server, log.as_ref(), log_end, (stop, report))?;
+    let wanted = Wanted { options: &options, needs: &needs, ..wanted };
+    let start = || {
+        let data = instance::data(&files, wanted)?;
+        report.phase("recovering", None);
+        instance::refuse_outside(&data)?;
+        let log = BinaryLog::find(&data, needs.log())?;
+        let mut result =
+            BootResult { how, seconds_to_recovery: None, position: None, checked: Checked::default() };
+        match instance::start(&data, log.as_ref(), wanted) {
+            Ok(server) => {
+                result.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
+                result.look(&server, log.as_ref(), log_end, (stop, report))?;
+            }
+            Err(error) => result.checked.damages = why_not(error)?,
         }
-        Err(error) => result.checked.damages = why_not(error)?,
-    }
+        Ok(result)
+    };
+    let started: Result<BootResult> = start();
     report.end();
     let is_damaged = matches!(&files, Files::Lazy(lazy) if lazy.inodes.is_damaged());
     drop(files);
     if is_damaged {
-        // That is reported already, and says nothing about the copy.
+        // It was told already where, and says nothing about the copy.
         return Err(failure::damage(format!(
             "what a server needs of {}@{generation} is damaged",
             named.name
         )));
     }
+    let result = started?;
     if let Some(said) = needs.not_decrypted(&result.checked.damages) {
         bail!(
             "{}@{generation} is encrypted, and the server could not decrypt it: are these its keys? Whether it is sound is still unknown. {said}",
