@@ -209,6 +209,25 @@ fn nothing_is_overwritten() {
     let again = steps(&scene.setup(&["--yes", "--account", "other"]).exits(3));
     let sql: Vec<&[String; 4]> = again.iter().filter(|[kind, ..]| kind == "sql").collect();
     assert_eq!(sql[0][1..], ["done", "", "GRANT RELOAD ON *.* TO `other`@`localhost`;\n"].map(str::to_owned));
+    // Backups that were made by hand have a key that setup has not made.
+    std::fs::write(scene.path("data"), "x").unwrap();
+    let by_hand = |words: &[&str]| run(scene.folder.path(), words).exits(0);
+    by_hand(&["key", "new", "my.key"]);
+    by_hand(&["backup", "file:data", "--to", "repo", "--name", "db1", "--key", "my.key"]);
+    let encrypted = ["--yes", "--account", "other", "--encrypt"];
+    let refused = scene.setup(&encrypted).exits(2);
+    assert!(
+        refused.out.contains("encrypted already") && refused.out.contains("remora key put"),
+        "{}",
+        refused.out
+    );
+    by_hand(&["key", "new", "wrong.key"]);
+    by_hand(&["key", "put", "wrong.key", "etc/remora/db1.key"]);
+    let refused = scene.setup(&encrypted);
+    assert!(refused.code != 0 && refused.out.contains("db1.key"), "{} {}", refused.code, refused.out);
+    std::fs::remove_file(scene.path("etc/remora/db1.key")).unwrap();
+    by_hand(&["key", "put", "my.key", "etc/remora/db1.key"]);
+    scene.setup(&["--account", "other", "--encrypt"]).exits(0);
     let ended = run(scene.folder.path(), &["setup", "mysql:ssh://root@db1", "--to", "repo"]);
     ended.exits(2).says(&["is no server of this machine"]);
     let ended = run(scene.folder.path(), &["setup", "mysql:", "--to", "repo", "--name", "a b"]);

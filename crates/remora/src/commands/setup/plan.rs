@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use repository::{Location, address};
+use failure::usage;
+use repository::{KeyFile, Location, Named, address};
 use server::{Flavour, Session};
 
 use super::files::{self, Folders};
@@ -37,6 +38,9 @@ impl Plan {
             repository::may_be_in_clear(&arguments.to, &Location::of(&arguments.to.join(name))?)?;
         }
         let folders = Folders { etc: arguments.etc.clone(), name: name.to_owned() };
+        if arguments.encrypt {
+            refuse_another_key(&arguments.to, name, &folders.own("key"))?;
+        }
         let text = |value: Option<String>| value.unwrap_or_default();
         let socket = text(session.value("SELECT @@socket")?);
         let has_log = session.value("SELECT @@log_bin")?.as_deref() == Some("1");
@@ -98,6 +102,25 @@ impl Plan {
         let key = arguments.encrypt.then_some(key);
         Ok(Plan { steps, option_file, key, has_system: has_system(arguments), notes })
     }
+}
+
+/// Refuses a name that is encrypted already, unless its key is where the units have theirs.
+fn refuse_another_key(repository: &Path, name: &str, key: &Path) -> Result<()> {
+    let home = Location::of(&repository.join(name))?;
+    let is_new = home.folder().is_some_and(|folder| !folder.is_dir());
+    if is_new || !block::is_encrypted(&*home.store())? {
+        return Ok(());
+    }
+    let (shown, key_shown) = (home.shown(), key.display());
+    if !key.exists() {
+        return Err(usage(format!(
+            "{shown} is encrypted already: write its put key into {key_shown} ('remora key put FULL-KEY {key_shown}'), or \
+             give another --name"
+        )));
+    }
+    let known = KeyFile(Some(key.to_owned())).read()?;
+    Named::open((name.to_owned(), home), known.as_ref()).with_context(|| key_shown.to_string())?;
+    Ok(())
 }
 
 fn carry_away(full_key: &Path) -> String {
