@@ -102,6 +102,33 @@ pub struct ColumnStats {
     fraction: usize,
     /// The separators in dates with the year at the end, as a bit set.
     separators: u8,
+    /// Values that are no text, and texts among them. Once texts are not rare, nothing is counted any more.
+    typed: u64,
+    texts: u64,
+    /// The first text.
+    text: Option<Box<[u8]>>,
+}
+
+/// A column that a few values have made text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FewTexts {
+    /// How many values are texts.
+    pub texts: u64,
+    /// How many values there are that are neither NULL nor empty.
+    pub values: u64,
+    /// The first text, at most [`FewTexts::BYTES_MAX`] bytes of it.
+    pub first: Box<[u8]>,
+    /// The type of all others.
+    pub others: ColumnKind,
+}
+
+impl FewTexts {
+    /// So many bytes of a text are kept.
+    pub const BYTES_MAX: usize = 60;
+    /// Texts are rare as long as there is one among so many other values,
+    const RARE: u64 = 50;
+    /// or, before that can be said, as long as there are no more than these.
+    const FEW: u64 = 8;
 }
 
 impl ColumnStats {
@@ -121,9 +148,27 @@ impl ColumnStats {
             self.empties = true;
             return;
         }
-        if self.seen & class::TEXT != 0 || !self.observe_typed(value) {
+        if self.texts > FewTexts::FEW && self.texts * FewTexts::RARE > self.typed {
+            // The value of a column of texts.
+            self.observe_text(value);
+        } else if self.observe_typed(value) {
+            self.typed += 1;
+        } else {
+            self.texts += 1;
+            self.text.get_or_insert_with(|| value[..value.len().min(FewTexts::BYTES_MAX)].into());
             self.observe_text(value);
         }
+    }
+
+    /// The few texts that have made a column of something else one of text; `None` if there are no texts, or
+    /// not few.
+    pub fn few_texts(&self, habits: &Habits) -> Option<FewTexts> {
+        let is_rare = self.texts > 0 && self.texts * FewTexts::RARE <= self.typed;
+        let first = self.text.clone().filter(|_| is_rare)?;
+        let others = ColumnStats { seen: self.seen & !(class::TEXT | class::INVALID), ..self.clone() };
+        let (others, _) = others.kind(habits);
+        let values = self.texts + self.typed;
+        (!others.is_text()).then_some(FewTexts { texts: self.texts, values, first, others })
     }
 
     /// Returns whether the value is something other than text.
@@ -220,6 +265,11 @@ impl ColumnStats {
         self.decimal_significant = self.decimal_significant.max(later.decimal_significant);
         self.fraction = self.fraction.max(later.fraction);
         self.separators |= later.separators;
+        self.typed += later.typed;
+        self.texts += later.texts;
+        if self.text.is_none() {
+            self.text.clone_from(&later.text);
+        }
     }
 
     /// The tightest type for everything observed. A column without values is VARCHAR, of one character if it

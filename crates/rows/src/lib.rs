@@ -61,7 +61,7 @@ pub use exact_value::Exact;
 pub use field::{Field, Nulls, fields};
 pub use file_signature::{foreign, foreign_text};
 pub use format::{Format, Json, Translator};
-pub use infer::{ColumnKind, ColumnStats, ColumnType, Habits, KeyStats, WordStats, Written};
+pub use infer::{ColumnKind, ColumnStats, ColumnType, FewTexts, Habits, KeyStats, WordStats, Written};
 pub use json::json_keys;
 pub use lenient::Lenient;
 pub use record_values::RecordValues;

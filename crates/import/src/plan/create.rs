@@ -1,6 +1,6 @@
 //! The table that is made for files.
 
-use rows::{Column, Findings, Limits, Schema};
+use rows::{Column, ColumnStats, Findings, Habits, Limits, Schema};
 use server::{Flavour, Session, TableName, error_code};
 
 use crate::Error;
@@ -65,6 +65,7 @@ pub(super) fn new_table(
     let habits = mapping::habits(request, findings, &found.columns);
     let tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits.tight())).collect();
     let types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits)).collect();
+    tell_few_texts(request, (&names, &found.columns), &habits, progress);
     let columns = NewColumns { names: &names, types: &types, stats: &found.columns };
     let mapping = mapping::onto_new(request, findings, &columns, progress)?;
     let mut columns = Vec::new();
@@ -116,6 +117,28 @@ pub(super) fn new_table(
         None => Vec::new(),
     };
     Ok((Create { schema: Schema { columns, key }, limits }, mapping))
+}
+
+/// Tells of columns that a few values have made text: these are more often mistakes than meant.
+fn tell_few_texts(
+    request: &Request,
+    (names, stats): (&[String], &[ColumnStats]),
+    habits: &Habits,
+    progress: &dyn Progress,
+) {
+    let is_given = |name: &str| request.types.iter().any(|(typed, _)| typed == name);
+    for (name, stats) in names.iter().zip(stats).filter(|(name, _)| !is_given(name)) {
+        let Some(few) = stats.few_texts(habits) else { continue };
+        progress.note(&format!(
+            "column {name} is text because of {} of {} values, such as {:?}; without them it would be {}: --type '{name}={}' \
+             with --max-rejects N rejects them instead",
+            few.texts,
+            few.values,
+            String::from_utf8_lossy(&few.first),
+            few.others,
+            few.others,
+        ));
+    }
 }
 
 /// Whether the first column may be a primary key.

@@ -338,3 +338,19 @@ fn short_h_alone_says_that_it_is_the_host() {
         assert!(said.contains("-? or --help"), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn a_column_that_a_few_values_make_text_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    let days: String = (1..100).map(|id| format!("{id},2024-03-{:02}\n", id % 31 + 1)).collect();
+    std::fs::write(place.path().join("days.csv"), format!("id,day\n{days}100,2024-02-31\n")).unwrap();
+    let import = ["import", "days.csv", "--into", "a.b", "--create", "--dry-run"];
+    let run =
+        |more: &[&str]| Ended::of(&remora(place.path()).args(import).args(more).output().unwrap()).exits(0);
+    run(&[]).says(&[
+        "column day is text because of 1 of 100 values, such as \"2024-02-31\"",
+        "--type 'day=DATE'",
+    ]);
+    let typed = run(&["--type", "day=DATE"]);
+    assert!(!typed.err.contains("is text because"), "{}", typed.err);
+}

@@ -243,3 +243,27 @@ fn the_whole_file_decides_what_commas_and_empty_texts_mean() {
     }
     assert_eq!(decide(&["5", ""], Habits::default()), "VARCHAR(1) NOT NULL");
 }
+
+#[test]
+fn a_few_texts_among_other_values_are_told() {
+    let days = |count: usize| vec!["2024-01-31"; count];
+    let few = |values: &[&str]| observed(values).few_texts(&Habits::default());
+    for at in [0, 30, 60] {
+        let mut values = days(60);
+        values.insert(at, "2024-02-31");
+        let found = few(&values).unwrap();
+        assert_eq!((found.texts, found.values, &*found.first), (1, 61, &b"2024-02-31"[..]), "{at}");
+        assert_eq!(found.others.to_string(), "DATE");
+        for cut in 0..values.len() {
+            let mut merged = observed(&values[..cut]);
+            merged.merge(&observed(&values[cut..]));
+            assert_eq!(merged.few_texts(&Habits::default()).as_ref(), Some(&found), "{at} {cut}");
+        }
+    }
+    let long = "n/a, as far as anybody knows who has been asked for it so far".repeat(2);
+    let found = few(&[&vec!["17"; 100][..], &[&long, "?"]].concat()).unwrap();
+    assert_eq!((found.texts, found.first.len()), (2, FewTexts::BYTES_MAX));
+    for values in [&["a", "b"][..], &["1", "x"], &days(60), &["1", "2024-01-31"], &["NULL", "x"]] {
+        assert_eq!(few(values), None, "{values:?}");
+    }
+}

@@ -56,8 +56,8 @@ pub(super) fn step(name: &str, option_file: &Path, password: &str, session: &mut
     Ok(Step::of(What::Sql(lines(&secret), lines(MASK)), lacks.is_empty()))
 }
 
-/// What stands for a password in a statement. MariaDB writes statements into its binary log as they are, so it
-/// gets the hash of the password; MySQL writes the hash itself.
+/// What stands for a password in a statement. MariaDB writes statements into its binary log as they are, so
+/// it gets the hash of the password; MySQL writes the hash itself.
 fn secret(session: &mut Session, password: &str) -> Result<(&'static str, String)> {
     if session.about.flavour != Flavour::MariaDb {
         return Ok(("", password.to_owned()));
