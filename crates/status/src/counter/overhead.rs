@@ -78,6 +78,10 @@ pub(crate) struct Answer {
     /// Where each cell ends; `None` for NULL.
     cells: Vec<Option<usize>>,
     rows: usize,
+    /// The bytes of the rows on the wire.
+    wire: usize,
+    /// Where the current cell begins.
+    from: usize,
 }
 
 impl Answer {
@@ -117,14 +121,27 @@ impl RowSink for Answer {
     }
 
     fn end_value(&mut self) {
-        self.cells.push(Some(self.bytes.len()));
+        let length = self.bytes.len() - self.from;
+        // A length-encoded integer comes before each text.
+        self.wire += length
+            + match length {
+                0..=250 => 1,
+                251..=0xffff => 3,
+                0x1_0000..=0xff_ffff => 4,
+                _ => 9,
+            };
+        self.from = self.bytes.len();
+        self.cells.push(Some(self.from));
     }
 
     fn null(&mut self) {
+        self.wire += 1;
         self.cells.push(None);
     }
 
     fn end_row(&mut self) -> std::io::Result<()> {
+        // The head of its packet.
+        self.wire += 4;
         self.rows += 1;
         Ok(())
     }
@@ -134,7 +151,7 @@ impl RowSink for Answer {
 #[derive(Clone, Debug, Default)]
 struct Effect {
     counts: Counts,
-    /// The length of the answer when it was measured.
+    /// The bytes of the answer's rows when it was measured.
     answer: usize,
 }
 
@@ -155,7 +172,8 @@ pub(crate) struct MeasuredSession {
     effects: BTreeMap<Box<str>, Effect>,
     /// The effect of reading our session's counters.
     look: Effect,
-    /// The last result, if nothing was asked since.
+    /// The last result, with the effects of what was asked since. A look costs a server a millisecond, so what
+    /// is known is not looked at again; the next look is exact in any case, as it counts all that was asked.
     seen: Option<Counts>,
     /// Effects that were not subtracted yet.
     own: Counts,
@@ -166,7 +184,7 @@ impl MeasuredSession {
         let place = find(&mut session)?;
         let (first, answer) = counts(&mut session, place)?;
         let (second, _) = counts(&mut session, place)?;
-        let look = Effect { counts: less(&second, &first), answer: answer.bytes.len() };
+        let look = Effect { counts: less(&second, &first), answer: answer.wire };
         let (effects, seen, own) = (BTreeMap::new(), Some(second), Counts::new());
         Ok(MeasuredSession { session, place, effects, look, seen, own })
     }
@@ -184,10 +202,12 @@ impl MeasuredSession {
     pub(crate) fn ask(&mut self, statement: &str, cost: Cost) -> Result<Answer, Error> {
         self.add_counts(&unseen_of(statement, self.place.is_show));
         if cost == Cost::Same && self.effects.contains_key(statement) {
-            self.seen = None;
+            // If it fails, it is not known what it has added.
+            let seen = self.seen.take();
             let answer = stream(&mut self.session, statement)?;
             let effect = &self.effects[statement];
-            add(&mut self.own, effect, answer.bytes.len());
+            add(&mut self.own, effect, answer.wire);
+            self.seen = seen.map(|seen| with(seen, effect, answer.wire));
             if statement.starts_with(self.place.all) {
                 self.add_unseen(&answer);
             }
@@ -197,7 +217,7 @@ impl MeasuredSession {
         if let Some(answer) = asked.as_ref().ok().filter(|_| statement.starts_with(self.place.all)) {
             self.add_unseen(answer);
         }
-        let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
+        let answer = asked.as_ref().map_or(0, |answer| answer.wire);
         let effect = Effect { counts, answer };
         add(&mut self.own, &effect, answer);
         self.effects.insert(statement.into(), effect);
@@ -238,7 +258,7 @@ impl MeasuredSession {
     /// The counters of our session. Reading them has an effect too.
     fn look(&mut self) -> Result<Counts, Error> {
         let (counts, answer) = counts(&mut self.session, self.place)?;
-        add(&mut self.own, &self.look, answer.bytes.len());
+        add(&mut self.own, &self.look, answer.wire);
         self.add_unseen(&answer);
         Ok(counts)
     }
@@ -260,10 +280,11 @@ impl MeasuredSession {
 
     /// Repeats a statement that was asked before. Returns the answer with column names.
     pub(crate) fn named(&mut self, statement: &str) -> Result<Vec<NamedRow>, Error> {
-        self.seen = None;
+        let seen = self.seen.take();
         let rows = self.session.named_rows(statement)?;
         if let Some(effect) = self.effects.get(statement) {
             add(&mut self.own, effect, effect.answer);
+            self.seen = seen.map(|seen| with(seen, effect, effect.answer));
         }
         Ok(rows)
     }
@@ -310,6 +331,12 @@ fn add(own: &mut Counts, effect: &Effect, answer: usize) {
         let length = |bytes: usize| Number::from(bytes as u64);
         *sent = floor(*sent + length(answer) - length(effect.answer));
     }
+}
+
+/// Counters after an effect.
+fn with(mut counts: Counts, effect: &Effect, answer: usize) -> Counts {
+    add(&mut counts, effect, answer);
+    counts
 }
 
 fn stream(session: &mut Session, statement: &str) -> Result<Answer, Error> {
@@ -378,6 +405,10 @@ mod tests {
             [&[Some("one"), None, Some("")], &[None, None, None], &[Some(""), Some("two"), Some("3")]];
         assert_eq!(Answer::of(&rows).rows().collect::<Vec<_>>(), rows);
         assert_eq!(Answer::of(&[]).rows().count(), 0);
+        // Each row has a head of four bytes, each text its length in one byte, or more if it is long.
+        assert_eq!(Answer::of(&rows).wire, 3 * 4 + 9 + "one".len() + "two".len() + "3".len());
+        let long = "x".repeat(251);
+        assert_eq!(Answer::of(&[&[Some(&long), None]]).wire, 4 + 3 + 251 + 1);
         let pairs = Answer::of(&[&[Some("a"), Some("1")], &[Some("b"), None], &[Some("c"), Some("22")]]);
         assert_eq!(pairs.pairs().collect::<Vec<_>>(), [("a", "1"), ("b", ""), ("c", "22")]);
         let mut broken = Answer::default();

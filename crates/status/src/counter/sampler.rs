@@ -364,7 +364,7 @@ impl OpenSession {
         if !matches!(self.processes, Part::Here | Part::Empty) {
             return Ok(None);
         }
-        let answer = self.asker.ask(PROCESSES, Cost::Varies)?;
+        let answer = self.asker.ask(PROCESSES, Cost::Same)?;
         let own = u64::from(self.asker.session().connection_id());
         let mut all: Vec<Process> = answer.rows().filter_map(|row| row::process(&row)).collect();
         all.retain(|process| process.command != "Sleep" && process.id != own);
