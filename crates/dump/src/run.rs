@@ -153,10 +153,12 @@ fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(
 
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.create_folder(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::Mismatch(format!(
-            "{}: it already exists; give a new folder, remove this one, or resume a stopped dump with --resume",
-            folder.display()
-        ))),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let is_stopped =
+                resume::check_folder(disk, folder).is_ok() && journal::left(disk, folder).is_ok();
+            let how = if is_stopped { "continue the stopped dump in it with --resume, or " } else { "" };
+            Err(Error::Mismatch(format!("{}: it already exists; {how}give a new folder", folder.display())))
+        }
         other => other.map_err(Error::file(folder)),
     }
 }

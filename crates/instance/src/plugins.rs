@@ -89,20 +89,23 @@ fn find(library: &str, places: &[PathBuf], server: Product) -> anyhow::Result<Pa
 /// Where packages have the program.
 const PACKAGED: &str = "/usr/bin";
 
-/// Where a library comes from, for the program at this path: a package of its own has it, or a checkout
-/// builds it.
+/// Where a library comes from: a package of its own has it, or a checkout builds it.
 fn source(program: &Path, library: &str, server: Product) -> String {
-    if !program.starts_with(PACKAGED) {
-        return "cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout"
-            .to_owned();
+    if program.components().any(|part| part.as_os_str() == "target") {
+        return "cargo xtask plugin builds it for the program in this checkout".to_owned();
     }
-    if library != ENGINE {
-        return "the package remora-urlpack has it".to_owned();
-    }
-    let (major, minor) = server.series();
-    format!(
-        "the package remora-plugins-{major}.{minor} has it, for releases that were there when it was made"
-    )
+    let package = match library == ENGINE {
+        false => "remora-urlpack has it".to_owned(),
+        true => {
+            let (major, minor) = server.series();
+            format!("remora-plugins-{major}.{minor} has it, for releases that were there when it was made")
+        }
+    };
+    let built = match program.starts_with(PACKAGED) {
+        true => "",
+        false => "; from a checkout, 'cargo xtask install' puts it there",
+    };
+    format!("the package {package}{built}")
 }
 
 /// The library of ENGINE=QUEUE for a private server, if the server does not find it by itself.
@@ -170,7 +173,7 @@ mod tests {
     use super::{ENGINE, source};
 
     #[test]
-    fn a_packaged_program_names_a_package_and_another_one_names_cargo() {
+    fn where_a_plugin_comes_from_depends_on_the_program() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/remora");
         assert!(source(&here, ENGINE, Product::MariaDb118).contains("cargo xtask plugin"));
         let packaged = Path::new("/usr/bin/remora");
@@ -178,5 +181,8 @@ mod tests {
         assert!(said.contains("remora-plugins-11.8") && !said.contains("cargo"), "{said}");
         let said = source(packaged, "liburlpack_udf.so", Product::MySql97);
         assert!(said.contains("remora-urlpack"), "{said}");
+        // A program that was downloaded, or installed from a checkout.
+        let said = source(Path::new("/usr/local/bin/remora"), ENGINE, Product::MariaDb1011);
+        assert!(said.contains("remora-plugins-10.11") && said.contains("cargo xtask install"), "{said}");
     }
 }

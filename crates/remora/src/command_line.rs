@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -134,78 +133,6 @@ fn line(words: &[&str], report: &Report) -> anyhow::Result<Exit> {
     run(cli.command, None, report)
 }
 
-/// Words that people try, and our command that does it. Clap would suggest the command with the most similar
-/// spelling.
-const LOOKED_FOR: [(&[&str], &str); 16] = [
-    (&["dashboard", "ui", "gui", "browser", "serve"], "pages for a browser: remora web"),
-    (
-        &["slow", "queries", "digest", "digests", "statements"],
-        "statements that take long: remora stat --digests 10; more: remora help slow-server",
-    ),
-    (
-        &["monitor", "watch", "status", "processlist", "ps", "live", "innotop"],
-        "what a server does: remora stat, and as a screen remora top",
-    ),
-    (
-        &["locks", "blocked", "waits", "blocking", "deadlock", "deadlocks", "pt-kill"],
-        "who waits for whom: remora blockers, and to end it remora kill; lock waits and deadlocks per second: \
-         remora stat --view lock",
-    ),
-    (
-        &["full", "connections", "too-many-connections"],
-        "a server that lets nobody in: remora poke max-connections 500; more: remora help server-is-full",
-    ),
-    (&["variables", "settings", "config"], "settings: remora vars"),
-    (
-        &["upgrade", "update", "checker"],
-        "what changes with a new series: remora vars 10.11 11.8, and remora vars check FILE --for 11.8; more: \
-         remora help upgrade-settings",
-    ),
-    (&["replication", "replica", "slave", "lag"], "how late a replica is: remora stat --view replication"),
-    (
-        &["export", "mysqldump", "mariadb-dump", "mydumper"],
-        "a server as files: remora dump; the rows of a table: remora extract",
-    ),
-    (&["myloader", "source"], "what remora dump has written: remora load"),
-    (
-        &["csv", "tsv", "json", "load-data", "mysqlimport"],
-        "rows of a file: remora import FILE --into db.table --create",
-    ),
-    (
-        &["move", "clone", "migrate", "transfer"],
-        "a server to another one: remora copy; more: remora help move-to-a-new-server",
-    ),
-    (
-        &["xtrabackup", "mariabackup", "mariadb-backup", "snapshot"],
-        "a running server: remora backup mysql: --to REPO; more: remora help nightly-backups",
-    ),
-    (
-        &["pitr", "point-in-time", "recover", "recovery"],
-        "a point in time: remora restore REPO/NAME --to PATH --until TIME; more: remora help point-in-time",
-    ),
-    (
-        &["mysqlbinlog", "mariadb-binlog"],
-        "what was changed, and when: remora log; the log archived: remora binlog",
-    ),
-    (
-        &["flashback", "rollback"],
-        "changes taken back: remora reverse, see remora help undo-a-delete; an import taken back: remora undo",
-    ),
-];
-
-/// Adds our hint to the error about an unknown command, if `typed` is a word that stands for one of our
-/// commands.
-pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Error {
-    let is_command = usage.kind() == ErrorKind::InvalidSubcommand;
-    let found =
-        LOOKED_FOR.iter().find(|(words, _)| is_command && words.iter().any(|word| Some(*word) == typed));
-    if let Some((_, tip)) = found {
-        usage.remove(ContextKind::SuggestedSubcommand);
-        usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
-    }
-    usage
-}
-
 /// How to report what is wrong with a command line that can't be read otherwise.
 pub(crate) fn report_of(words: &[OsString]) -> Report {
     let mut options = words.iter().skip(1).take_while(|word| *word != "--");
@@ -287,26 +214,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         with_exit_status(Cli::command()).debug_assert();
-    }
-
-    #[test]
-    fn words_that_people_try_lead_to_our_commands() {
-        let hint = |typed: &str| {
-            let error = Cli::command().try_get_matches_from(["remora", typed]).unwrap_err();
-            with_tip(error, Some(typed)).to_string()
-        };
-        let commands = Cli::command();
-        for (words, tip) in LOOKED_FOR {
-            let named = tip.split("remora ").nth(1).unwrap().split([' ', ',', ';']).next().unwrap();
-            assert!(commands.find_subcommand(named).is_some(), "{tip}");
-            let topic = tip.split("remora help ").nth(1).and_then(|rest| rest.split([' ', ';']).next());
-            assert!(topic.is_none_or(|topic| crate::topic::asked(topic, &commands).is_some()), "{tip}");
-            for word in words {
-                let message = hint(word);
-                assert!(message.contains(tip) && !message.contains("similar"), "{message}");
-            }
-        }
-        assert!(hint("dumb").contains("'dump'"), "{}", hint("dumb"));
     }
 
     fn is_shown(command: &clap::Command) -> bool {

@@ -20,6 +20,7 @@ mod report;
 mod retain;
 mod stop;
 mod terminal;
+mod tips;
 mod topic;
 mod way_in;
 
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
         match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
             Ok(cli) => cli,
             Err(usage) => {
-                let usage = command_line::with_tip(usage, typed.as_deref());
+                let usage = tips::with_tip(usage, typed.as_deref());
                 if usage.use_stderr() && asked.is_json() {
                     return fail(&asked, &failure::usage(command_line::reason(&usage)));
                 }

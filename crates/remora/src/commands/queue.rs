@@ -46,7 +46,7 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Inspect the queues of a server (ENGINE=QUEUE), fix them, and relay their rows to other servers and brokers
 ///
-/// A queue is a table of the engine that `cargo xtask plugin` builds; see docs/manual/queue.md.
+/// A queue is a table with ENGINE=QUEUE, a plugin of the server; see 'remora help queue'.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

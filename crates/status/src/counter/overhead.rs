@@ -172,8 +172,9 @@ pub(crate) struct MeasuredSession {
     effects: BTreeMap<Box<str>, Effect>,
     /// The effect of reading our session's counters.
     look: Effect,
-    /// The last result, with the effects of what was asked since. A look costs a server a millisecond, so what
-    /// is known is not looked at again; the next look is exact in any case, as it counts all that was asked.
+    /// The last result, with the effects of what was asked since. A look costs a server a millisecond, so
+    /// what is known is not looked at again; the next look is exact in any case, as it counts all that was
+    /// asked.
     seen: Option<Counts>,
     /// Effects that were not subtracted yet.
     own: Counts,

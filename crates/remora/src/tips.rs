@@ -1,0 +1,182 @@
+//! What to say to words that other tools know: where the same is here.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Words that people try, and our command that does it. Clap would suggest the command with the most similar
+/// spelling.
+const COMMANDS: [(&[&str], &str); 20] = [
+    (&["dashboard", "ui", "gui", "browser", "serve"], "pages for a browser: remora web"),
+    (
+        &["slow", "queries", "digest", "digests", "statements"],
+        "statements that take long: remora stat --digests 10; more: remora help slow-server",
+    ),
+    (
+        &["monitor", "watch", "status", "processlist", "ps", "live", "innotop"],
+        "what a server does: remora stat, and as a screen remora top",
+    ),
+    (
+        &["locks", "blocked", "waits", "blocking", "deadlock", "deadlocks", "pt-kill"],
+        "who waits for whom: remora blockers, and to end it remora kill; lock waits and deadlocks per second: \
+         remora stat --view lock",
+    ),
+    (
+        &["full", "connections", "too-many-connections"],
+        "a server that lets nobody in: remora poke max-connections 500; more: remora help server-is-full",
+    ),
+    (&["variables", "settings", "config"], "settings: remora vars"),
+    (
+        &["upgrade", "update", "checker"],
+        "what changes with a new series: remora vars 10.11 11.8, and remora vars check FILE --for 11.8; more: \
+         remora help upgrade-settings",
+    ),
+    (&["snapshots", "generations", "backups"], "what there is of backups: remora list REPO"),
+    (
+        &["init", "repository"],
+        "a repository is made by the first backup into it: remora backup SOURCE --to REPO",
+    ),
+    (
+        &["check", "prove"],
+        "whether backups are as they were written: remora verify REPO, and with --boot on a server",
+    ),
+    (&["shell", "start", "stop"], "a private server: remora sandbox start NAME, remora sandbox shell NAME"),
+    (&["replication", "replica", "slave", "lag"], "how late a replica is: remora stat --view replication"),
+    (
+        &["export", "mysqldump", "mariadb-dump", "mydumper"],
+        "a server as files: remora dump; the rows of a table: remora extract",
+    ),
+    (&["myloader", "source"], "what remora dump has written: remora load"),
+    (
+        &["csv", "tsv", "json", "load-data", "mysqlimport"],
+        "rows of a file: remora import FILE --into db.table --create",
+    ),
+    (
+        &["move", "clone", "migrate", "transfer"],
+        "a server to another one: remora copy; more: remora help move-to-a-new-server",
+    ),
+    (
+        &["xtrabackup", "mariabackup", "mariadb-backup", "snapshot"],
+        "a running server: remora backup mysql: --to REPO; more: remora help nightly-backups",
+    ),
+    (
+        &["pitr", "point-in-time", "recover", "recovery"],
+        "a point in time: remora restore REPO/NAME --to PATH --until TIME; more: remora help point-in-time",
+    ),
+    (
+        &["mysqlbinlog", "mariadb-binlog"],
+        "what was changed, and when: remora log; the log archived: remora binlog",
+    ),
+    (
+        &["flashback", "rollback"],
+        "changes taken back: remora reverse, see remora help undo-a-delete; an import taken back: remora undo",
+    ),
+];
+
+/// Options of other tools, and what stands for them here.
+const OPTIONS: [(&[&str], &str); 12] = [
+    (&["--all-databases", "-A"], "everything is the default; names and --exclude choose"),
+    (&["--databases", "-B"], "databases are named without an option: remora dump shop web"),
+    (&["--tables"], "tables are named as db.table, without an option: remora dump shop.orders"),
+    (
+        &["--single-transaction", "--lock-tables", "--lock-all-tables", "--quick"],
+        "not needed: all rows are of one snapshot",
+    ),
+    (
+        &["--routines", "--triggers", "--events", "-R", "-E"],
+        "not needed: a database comes with all that is in it",
+    ),
+    (&["--ignore-table", "--exclude-tables", "--no-create-db"], "what is left out: --exclude db.table"),
+    (
+        &["--no-create-info", "--data-only"],
+        "the folder of a dump has definitions and rows apart; load takes --only db.table",
+    ),
+    (&["--result-file", "--outputdir", "--file"], "where to: -o, --output"),
+    (&["--table", "--into-table"], "the table: --into db.table"),
+    (&["--truncate", "--delete"], "what happens to rows that are there: --replace, or --append"),
+    (
+        &["--fields-terminated-by", "--fields-enclosed-by", "--lines-terminated-by", "--separator"],
+        "how fields are written is recognised; --delimiter and --quote say it",
+    ),
+    (&["--parallel", "--threads", "--jobs"], "how much at the same time: -j"),
+];
+
+/// Adds our hint to the error about an unknown command or option, if it is a word that stands for one of
+/// ours: clap would suggest what is spelled most like it. `typed` is the first word that is no option.
+pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Error {
+    let unknown = match usage.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => {
+            Some(option.split(['=', ' ']).next().unwrap_or(option).to_owned())
+        }
+        _ => None,
+    };
+    let (known, word): (&[(&[&str], &str)], Option<&str>) = match usage.kind() {
+        ErrorKind::InvalidSubcommand => (&COMMANDS, typed),
+        ErrorKind::UnknownArgument => (&OPTIONS, unknown.as_deref()),
+        _ => return usage,
+    };
+    let found = known.iter().find(|(words, _)| words.iter().any(|one| Some(*one) == word));
+    if let Some((_, tip)) = found {
+        usage.remove(ContextKind::SuggestedSubcommand);
+        usage.remove(ContextKind::SuggestedArg);
+        usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+    } else if usage.kind() == ErrorKind::UnknownArgument {
+        // That a word with a dash may be a value after `--` is never what was meant.
+        usage.remove(ContextKind::Suggested);
+    }
+    usage
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::command_line::Cli;
+
+    #[test]
+    fn words_that_people_try_lead_to_our_commands() {
+        let hint = |typed: &str| {
+            let error = Cli::command().try_get_matches_from(["remora", typed]).unwrap_err();
+            with_tip(error, Some(typed)).to_string()
+        };
+        let commands = Cli::command();
+        for (words, tip) in COMMANDS {
+            let named = tip.split("remora ").nth(1).unwrap().split([' ', ',', ';']).next().unwrap();
+            assert!(commands.find_subcommand(named).is_some(), "{tip}");
+            let topic = tip.split("remora help ").nth(1).and_then(|rest| rest.split([' ', ';']).next());
+            assert!(topic.is_none_or(|topic| crate::topic::asked(topic, &commands).is_some()), "{tip}");
+            for word in words {
+                let message = hint(word);
+                assert!(message.contains(tip) && !message.contains("similar"), "{message}");
+            }
+        }
+        assert!(hint("dumb").contains("'dump'"), "{}", hint("dumb"));
+    }
+
+    #[test]
+    fn options_of_other_tools_lead_to_ours() {
+        let hint = |command: &str, option: &str| {
+            let words = ["remora", command, option];
+            with_tip(Cli::command().try_get_matches_from(words).unwrap_err(), Some(command)).to_string()
+        };
+        for (words, tip) in OPTIONS {
+            for word in words {
+                // What one command does not know may be an option of another.
+                let all = Cli::command();
+                let unknown = all.get_subcommands().filter(|command| {
+                    let names = command.get_arguments().flat_map(|one| {
+                        let long = one.get_long().map(|name| format!("--{name}"));
+                        long.into_iter().chain(one.get_short().map(|name| format!("-{name}")))
+                    });
+                    !names.collect::<BTreeSet<_>>().contains(*word) && !command.has_subcommands()
+                });
+                let message = unknown.map(|command| hint(command.get_name(), word)).next().unwrap();
+                assert!(message.contains(tip) && !message.contains("similar"), "{word}: {message}");
+            }
+        }
+        let message = hint("import", "--no-such-option");
+        assert!(!message.contains("-- --") && !message.contains("tip"), "{message}");
+        assert!(hint("import", "--delimeter").contains("'--delimiter'"));
+    }
+}
