@@ -34,6 +34,8 @@ pub struct Difference {
     pub rows: u64,
     /// A line for each difference.
     pub lines: Vec<String>,
+    /// Of tables that a dump has in part: which rows were compared, a line for each.
+    pub parts: Vec<String>,
 }
 
 /// The contents of one side.
@@ -126,6 +128,10 @@ pub fn diff(
     };
     for (entry, sums) in wanted.iter().zip(found_sums) {
         found.tables += 1;
+        let part = entry.condition.as_ref();
+        found
+            .parts
+            .extend(part.map(|sql| format!("table {}: only rows that meet {sql:?}", entry.table.name)));
         found.rows += entry.sum.rows;
         if let Some(line) = verify::difference(entry, &sums) {
             let masked = masked(entry, theirs.get(&folded.table(&entry.table.name)).copied());

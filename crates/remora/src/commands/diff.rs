@@ -74,6 +74,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let (a, b) = (side(&arguments.a)?, side(&arguments.b)?);
     let found = dump::diff(&world(report)?, (&a, &b), &selection, sessions(arguments.sessions, 0))?;
     report.end();
+    found.parts.iter().for_each(|part| report.note(part));
     tell(&found, began.elapsed().as_secs_f64(), report)?;
     Ok(if found.lines.is_empty() { Exit::Done } else { Exit::Damaged })
 }

@@ -336,7 +336,7 @@ fn a_sandbox_with_plugins_has_the_functions() {
     copy_program(Path::new(PROGRAM), &alone);
     let output = Command::new(&alone).args(["sandbox", "start", "urls-test", "--plugins"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && text.contains("cargo xtask plugin"), "{text}");
+    assert!(output.status.code() == Some(1) && text.contains("package remora-urlpack"), "{text}");
 
     let program = installed(folder.path());
     let data = folder.path().join("server");

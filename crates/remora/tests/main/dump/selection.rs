@@ -157,6 +157,7 @@ fn some_rows_no_rows_and_another_definer() {
         // Only rows that meet the condition are compared, also on a server that has all rows.
         let ended = pair.diff_with(&pair.from, "some", &[]).exits(4);
         assert!(ended.out.contains("defined otherwise") && !ended.out.contains("rows"), "{}", ended.out);
+        ended.says(&["table `d`.`u`: only rows that meet \"id = 2 OR id > 4\""]);
         pair.dump(&["d", "-o", "bad", "--where", "nothing = 1"]).exits(1).says(&["nothing"]);
         assert!(!pair.path("bad/manifest.json").exists());
         clear(&pair);
