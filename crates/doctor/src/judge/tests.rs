@@ -213,6 +213,12 @@ fn every_fault_of_a_repository_is_reported_with_its_fix() {
             Warning,
             "the key /backup/k is on the disk of the repository",
         ),
+    ]);
+}
+
+#[test]
+fn every_fault_of_an_archive_is_reported_with_its_fix() {
+    check(&[
         (
             &repository(|found| found.archive = Archive::None),
             Warning,

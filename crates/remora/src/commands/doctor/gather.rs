@@ -259,7 +259,7 @@ fn look_at(found: &mut Repository, named: &Named) -> Result<()> {
     found.broken = listing.broken.iter().map(ToString::to_string).collect();
     let damage = Damage::of(named, &listing);
     let lost = damage.lost(&listing);
-    found.noted = damage::told(&damage.noted, |since_s| date_time::shown(since_s)).map(|(_, text)| text);
+    found.noted = damage::told(&damage.noted, date_time::shown).map(|(_, text)| text);
     found.newest = listing.generations.last().map(|newest| Newest {
         is_damaged: lost.contains(&newest.number),
         number: newest.number,
