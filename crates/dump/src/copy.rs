@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use codec::Codec;
 use server::catalogue::{Catalogue, KnownTables, settled_before};
-use server::{Session, Target};
+use server::{Session, Target, quote_name};
 
 pub use dry_run::{CopyPlan, plan};
 pub use rename::Renames;
@@ -28,6 +28,7 @@ use rows::ServerRows;
 use crate::context::Context;
 use crate::load::{self, Ledger, Load, LoadSummary, Origin, VerifiedChunks, WriteRequest};
 use crate::manifest::{Manifest, TableEntry};
+use crate::mask::MaskedColumn;
 use crate::reading::table_check::TableCheck;
 use crate::reading::{self, ReadRequest};
 use crate::selection::Selection;
@@ -157,6 +158,17 @@ impl Prepared {
         manifest.objects.clone_from(&before.objects);
         manifest.tables.clone_from(&tables);
         let mut summary = LoadSummary::default();
+        for entry in &tables {
+            let masked = |(column, masked): (&String, &MaskedColumn)| {
+                format!(
+                    "column {} of table {}: masked by {}",
+                    quote_name(column),
+                    entry.table.name,
+                    masked.mask
+                )
+            };
+            summary.rewrites.extend(entry.masks.iter().map(masked));
+        }
         renames.apply(&mut manifest, &mut summary)?;
         let ledger = Ledger::of_copy(&manifest.id);
         Ok(Prepared { session, target, settled, before, tables, manifest, ledger, summary })

@@ -163,6 +163,9 @@ fn what_is_masked_is_in_no_file_and_the_same_after_dump_and_copy() {
         pair.turn_to(product);
         halfway(&pair, &nulls, 2).kill();
         copy(&pair, &[&nulls[..], &["--resume"]].concat()).exits(0);
+        // Before anything is copied, it is said what would be masked.
+        let plan = copy(&pair, &["d.plain", "--mask", "d.plain.email=hash", "--dry-run"]).out;
+        assert!(plan.contains("rewritten: column `email` of table `d`.`plain`: masked by hash"), "{plan}");
         // Without one, each run has its own.
         pair.turn_to(product);
         copy(&pair, &[&["d"][..], &masks].concat()).exits(0);

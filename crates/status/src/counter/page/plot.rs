@@ -3,6 +3,8 @@
 use super::super::view::Shape;
 use super::{Times, escaped};
 
+/// The highest value of an axis of shares is at least this one.
+const SHARE_MIN: f64 = 0.01;
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 200.0;
 const LEFT: f64 = 58.0;
@@ -46,7 +48,7 @@ fn as_f64(number: i64) -> f64 {
 pub(super) fn draw(html: &mut String, drawing: &Drawing<'_>, times: &Times<'_>) {
     let (Some(first), Some(last)) = (drawing.times.first(), drawing.times.last()) else { return };
     let most = drawing.lines.iter().flatten().flatten().copied().fold(0.0, f64::max);
-    let step = nice(most / 4.0);
+    let step = step(most, drawing.shape);
     let scale = Scale {
         first: *first,
         span: as_f64((last - first).max(1)),
@@ -148,6 +150,13 @@ fn data(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, times: &Times<'
     );
 }
 
+/// The distance of the lines of a grid for values up to this one. Of a share no more is shown than that it is
+/// less than a hundredth: all labels would be 0 %.
+fn step(most: f64, shape: Shape) -> f64 {
+    let least = if shape == Shape::Share { SHARE_MIN } else { 0.0 };
+    nice(most.max(least) / 4.0)
+}
+
 /// The next 1, 2 or 5 followed by zeros that is at least this number.
 fn nice(number: f64) -> f64 {
     if number <= 0.0 {
@@ -198,6 +207,8 @@ mod tests {
     fn axes_have_round_numbers() {
         assert_eq!([0.3, 1.0, 1.1, 2.4, 730.0, 0.0].map(nice), [0.5, 1.0, 2.0, 5.0, 1000.0, 1.0]);
         assert_eq!(shown(0.125, Shape::Share), "12.5 %");
+        assert_eq!(shown(step(1e-6, Shape::Share), Shape::Share), "0.5 %");
+        assert_eq!(shown(step(0.9, Shape::Share), Shape::Share), "50 %");
         assert_eq!([shown(1234.0, Shape::BytesPerSecond), shown(12.0, Shape::Bytes)], ["1.23 kB", "12 B"]);
         assert_eq!([shown(0.0, Shape::Count), shown(1500.0, Shape::PerSecond)], ["0", "1.5 k"]);
     }
