@@ -207,6 +207,10 @@ impl Run<'_> {
 /// # Errors
 /// Failures that will not pass by themselves; at the first connection all of them.
 pub fn run(options: Options<'_>, stop: Arc<AtomicBool>, report: &dyn Progress) -> Result<Outcome> {
+    // Nothing is made for a server that is not there, or not to be archived.
+    let mut session = options.target.connect()?;
+    require(&mut session, &[Task::Archive])?;
+    let mut first = Some(session);
     let (kept, sealed) = open(&options, (&stop, report))?;
     let run = Run {
         once: options.once,
@@ -241,7 +245,7 @@ pub fn run(options: Options<'_>, stop: Arc<AtomicBool>, report: &dyn Progress) -
         if std::mem::take(&mut must_look) {
             kept.look()?;
         }
-        match once(&run, &mut is_broken, &mut has_connected) {
+        match once(&run, first.take(), &mut is_broken, &mut has_connected) {
             Ok(Left::End) => {
                 return Ok(if is_broken { Outcome::NewTimeline } else { Outcome::Complete });
             }
@@ -268,14 +272,18 @@ pub fn run(options: Options<'_>, stop: Arc<AtomicBool>, report: &dyn Progress) -
     Ok(Outcome::Stopped)
 }
 
-/// One connection.
-fn once(run: &Run<'_>, is_broken: &mut bool, has_connected: &mut bool) -> Result<Left> {
-    let mut session = run.target.connect()?;
+/// One connection: the first one, or a new one.
+fn once(
+    run: &Run<'_>,
+    first: Option<Session>,
+    is_broken: &mut bool,
+    has_connected: &mut bool,
+) -> Result<Left> {
+    let mut session = first.map_or_else(|| run.target.connect(), Ok)?;
     if run.ack {
         can_acknowledge(&mut session, run.report)?;
     }
     if !*has_connected {
-        require(&mut session, &[Task::Archive])?;
         server_id::must_be_free(&mut session, run.target, run.server_id)?;
         server_checks::tell(&mut session, run.report)?;
     }

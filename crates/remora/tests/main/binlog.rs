@@ -418,6 +418,9 @@ fn a_server_that_cannot_be_archived_is_reported() {
         let socket = server.socket().to_str().unwrap();
         run(folder.path(), &["binlog", "repo/db", "--once", "--no-defaults", "-u", account, "-S", socket])
     };
+    let nobody = ["binlog", "repo/typo", "--once", "--no-defaults", "-S", "nobody.sock"];
+    run(folder.path(), &nobody).exits(10);
+    assert!(!folder.path().join("repo").exists(), "nothing is made for a server that is not there");
     ask(&plain, "root").exits(1).says(&["log_bin is off"]);
     let mut play = Play::new(product, &[]);
     play.does(&["CREATE USER few@localhost", "GRANT BINLOG MONITOR ON *.* TO few@localhost"]);
