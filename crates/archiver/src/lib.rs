@@ -208,9 +208,9 @@ impl Run<'_> {
 /// Failures that will not pass by themselves; at the first connection all of them.
 pub fn run(options: Options<'_>, stop: Arc<AtomicBool>, report: &dyn Progress) -> Result<Outcome> {
     // Nothing is made for a server that is not there, or not to be archived.
-    let mut session = options.target.connect()?;
-    require(&mut session, &[Task::Archive])?;
-    let mut first = Some(session);
+    let is_new = options.location.folder().is_some_and(|folder| !folder.is_dir());
+    let mut first = is_new.then(|| options.target.connect()).transpose()?;
+    first.iter_mut().try_for_each(|session| require(session, &[Task::Archive]))?;
     let (kept, sealed) = open(&options, (&stop, report))?;
     let run = Run {
         once: options.once,
@@ -284,6 +284,7 @@ fn once(
         can_acknowledge(&mut session, run.report)?;
     }
     if !*has_connected {
+        require(&mut session, &[Task::Archive])?;
         server_id::must_be_free(&mut session, run.target, run.server_id)?;
         server_checks::tell(&mut session, run.report)?;
     }
