@@ -208,9 +208,10 @@ impl Run<'_> {
 /// Failures that will not pass by themselves; at the first connection all of them.
 pub fn run(options: Options<'_>, stop: Arc<AtomicBool>, report: &dyn Progress) -> Result<Outcome> {
     // Nothing is made for a server that is not there, or not to be archived.
-    let is_new = options.location.folder().is_some_and(|folder| !folder.is_dir());
-    let mut first = is_new.then(|| options.target.connect()).transpose()?;
-    first.iter_mut().try_for_each(|session| require(session, &[Task::Archive]))?;
+    let mut first = None;
+    if is_new(&options.location)? {
+        require(first.insert(options.target.connect()?), &[Task::Archive])?;
+    }
     let (kept, sealed) = open(&options, (&stop, report))?;
     let run = Run {
         once: options.once,
@@ -270,6 +271,15 @@ pub fn run(options: Options<'_>, stop: Arc<AtomicBool>, report: &dyn Progress) -
         }
     }
     Ok(Outcome::Stopped)
+}
+
+/// Whether there is a folder with neither an archive nor a key for one. In a store another run may have its
+/// lock, which has to be asked first.
+fn is_new(home: &Location) -> Result<bool> {
+    Ok(home.folder().is_some()
+        && !log_archive::has_files(home)
+        && !log_archive::has_segments(home)?
+        && !block::is_encrypted(&*home.store())?)
 }
 
 /// One connection: the first one, or a new one.

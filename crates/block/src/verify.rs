@@ -206,7 +206,7 @@ fn merge(found: Vec<(Damage, DamageSite)>) -> Vec<Damage> {
         };
         if known.costs.is_empty() {
             // Words about a chunk that nobody needs any more say less.
-            (known.what, known.place) = (damage.what, damage.place);
+            known.what = damage.what;
         }
         for cost in damage.costs {
             match known.costs.iter_mut().find(|own| own.generation == cost.generation) {

@@ -17,11 +17,11 @@ pub(crate) fn all(found: &Repository, facts: &Facts) -> Vec<Finding> {
     if found.encryption != Encryption::Unopened {
         lines.push(newest(found, facts.now_s));
     }
-    let whole = found.newest.as_ref().filter(|newest| !newest.is_damaged);
-    lines.extend(whole.map(|newest| proof(found, newest)));
-    // If the newest one is damaged, that has been said.
-    let noted = found.noted.as_ref().filter(|_| whole.is_some());
-    lines.extend(noted.map(|noted| bad("repository", noted.clone(), None)));
+    // Of a damaged one all has been said.
+    if found.newest.as_ref().is_none_or(|newest| !newest.is_damaged) {
+        lines.extend(found.newest.as_ref().map(|newest| proof(found, newest)));
+        lines.extend(found.noted.as_ref().map(|noted| bad("repository", noted.clone(), None)));
+    }
     lines.extend(found.broken.first().map(|first| {
         let what = format!("{first} ({} of that kind)", found.broken.len());
         bad("repository", what, Some(Fix::Command(format!("remora verify {}", found.shown))))

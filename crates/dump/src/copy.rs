@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use codec::Codec;
 use server::catalogue::{Catalogue, KnownTables, settled_before};
-use server::{Session, Target, quote_name};
+use server::{Session, Target};
 
 pub use dry_run::{CopyPlan, plan};
 pub use rename::Renames;
@@ -28,7 +28,6 @@ use rows::ServerRows;
 use crate::context::Context;
 use crate::load::{self, Ledger, Load, LoadSummary, Origin, VerifiedChunks, WriteRequest};
 use crate::manifest::{Manifest, TableEntry};
-use crate::mask::MaskedColumn;
 use crate::reading::table_check::TableCheck;
 use crate::reading::{self, ReadRequest};
 use crate::selection::Selection;
@@ -67,9 +66,17 @@ pub struct CopySummary {
 pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopySummary, Error> {
     let (read, write) = (&request.read, &request.write);
     let (from, to) = servers;
-    let lags = ReplicaLags::new(&request.max_lags)?;
-    let Prepared { mut session, mut target, settled, before, tables, mut manifest, ledger, mut summary } =
-        Prepared::new(context, servers, request)?;
+    let Prepared {
+        mut session,
+        mut target,
+        lags,
+        settled,
+        before,
+        tables,
+        mut manifest,
+        ledger,
+        mut summary,
+    } = Prepared::new(context, servers, request)?;
     load::fit(&mut target, &mut manifest, &write.definer, &mut summary)?;
     ledger.lock(&mut target)?;
     load::check(&mut target, write, &manifest, &ledger)?;
@@ -119,6 +126,7 @@ pub(crate) type Servers<'a> = (&'a Target, &'a Target);
 struct Prepared {
     session: Session,
     target: Session,
+    lags: ReplicaLags,
     settled: Option<String>,
     before: Catalogue,
     /// The tables, as they are defined on the source.
@@ -140,10 +148,11 @@ impl Prepared {
     fn new(
         context: &Context,
         (from, to): Servers<'_>,
-        CopyRequest { read, renames, write, .. }: &CopyRequest,
+        CopyRequest { read, renames, max_lags, write }: &CopyRequest,
     ) -> Result<Prepared, Error> {
         let mut session = read.connect(from)?;
         let mut target = load::connect(to, write)?;
+        let lags = ReplicaLags::new(max_lags)?;
         context.progress.phase("reading the catalogue", None);
         let settled = settled_before(&mut session)?;
         let before = read.catalogue(context, &mut session)?;
@@ -158,20 +167,10 @@ impl Prepared {
         manifest.objects.clone_from(&before.objects);
         manifest.tables.clone_from(&tables);
         let mut summary = LoadSummary::default();
-        for entry in &tables {
-            let masked = |(column, masked): (&String, &MaskedColumn)| {
-                format!(
-                    "column {} of table {}: masked by {}",
-                    quote_name(column),
-                    entry.table.name,
-                    masked.mask
-                )
-            };
-            summary.rewrites.extend(entry.masks.iter().map(masked));
-        }
+        tables.iter().for_each(|entry| summary.rewrites.extend(entry.masked()));
         renames.apply(&mut manifest, &mut summary)?;
         let ledger = Ledger::of_copy(&manifest.id);
-        Ok(Prepared { session, target, settled, before, tables, manifest, ledger, summary })
+        Ok(Prepared { session, target, lags, settled, before, tables, manifest, ledger, summary })
     }
 }
 

@@ -128,10 +128,12 @@ pub fn diff(
     };
     for (entry, sums) in wanted.iter().zip(found_sums) {
         found.tables += 1;
-        let part = entry.condition.as_ref();
-        found
-            .parts
-            .extend(part.map(|sql| format!("table {}: only rows that meet {sql:?}", entry.table.name)));
+        found.parts.extend(
+            entry
+                .condition
+                .as_ref()
+                .map(|sql| format!("table {}: only rows that meet {sql:?} were compared", entry.table.name)),
+        );
         found.rows += entry.sum.rows;
         if let Some(line) = verify::difference(entry, &sums) {
             let masked = masked(entry, theirs.get(&folded.table(&entry.table.name)).copied());
@@ -336,11 +338,10 @@ fn tables_differ(
 fn masked(one: &TableEntry, other: Option<&TableEntry>) -> String {
     let columns = one.masks.keys().chain(other.into_iter().flat_map(|other| other.masks.keys()));
     let columns: BTreeSet<&str> = columns.map(String::as_str).collect();
-    if columns.is_empty() {
-        return String::new();
+    match columns.into_iter().collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        columns => format!("; masked in the dump: {columns}"),
     }
-    let columns: Vec<&str> = columns.into_iter().collect();
-    format!("; the dump has masked {}", columns.join(", "))
 }
 
 /// Tables whose rows two dumps convert to different texts, so that their sums can't be compared.

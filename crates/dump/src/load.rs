@@ -11,7 +11,7 @@ mod origin;
 mod other_name;
 mod rewrite;
 mod rows;
-mod schema_names;
+pub(crate) mod schema_names;
 mod send;
 mod tablespace;
 mod verify_objects;
@@ -33,15 +33,13 @@ use crate::{Error, hash::Sum};
 use follow::RunningDump;
 
 pub(crate) use check::select;
-pub(crate) use dry_run::names as names_after_schema;
 pub(crate) use ledger::{Ledger, Lines};
 pub(crate) use object::drop_statement;
 pub(crate) use origin::{
     ChunkText, Files, OnBlock, Origin, Sent, ServerOrigin, Settled, SourceSession, Task,
 };
-pub(crate) use other_name::database as database_under;
+pub(crate) use other_name::retitled_database;
 pub(crate) use rewrite::{as_known, known};
-pub(crate) use schema_names::{Strings, moved};
 pub(crate) use verify_objects::{NameFolding, fold_of, same};
 
 /// How thoroughly to verify a load.

@@ -22,6 +22,7 @@ use crate::selection::Selection;
 use crate::value_text::PLAIN_VERSION;
 use crate::{Error, Format, folder_name};
 use progress::count;
+use server::quote_name;
 
 /// The file's name.
 pub(crate) const NAME: &str = "manifest.json";
@@ -202,6 +203,14 @@ impl TableEntry {
         let is_moved_by_partition = self.table.key.is_empty() && !self.table.partitions.is_empty();
         !self.masks.is_empty()
             && (is_moved_by_partition || self.table.columns.iter().filter(in_key).any(is_moved))
+    }
+
+    /// A line for each masked column.
+    pub(crate) fn masked(&self) -> impl Iterator<Item = String> {
+        let line = |(column, masked): (&String, &MaskedColumn)| {
+            format!("column {} of table {}: masked by {}", quote_name(column), self.table.name, masked.mask)
+        };
+        self.masks.iter().map(line)
     }
 
     /// Bytes of text of all its chunks.

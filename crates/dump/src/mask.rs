@@ -1,9 +1,9 @@
-//! Masks: what is read instead of the values of some columns. The server that is read replaces them, so that
-//! what is masked leaves it neither in a row nor in the limits of a chunk.
+//! Masks: what is read instead of the values of some columns. The source server replaces them, so that what
+//! is masked leaves it neither in a row nor in the limits of a chunk.
 //!
 //! `hash` and the invented values are made of SHA2(key, SHA2(value)): one value becomes the same text in
-//! every table and in every run with the same key, and nobody without the key can try values. Both inputs of
-//! the outer function have a fixed length, so that nothing can be appended to them.
+//! every table and in every run with the same key, and nobody without the key can test a guess. Both inputs
+//! of the outer function have a fixed length, so that nothing can be appended to them.
 
 mod check;
 
@@ -186,19 +186,13 @@ impl Masks {
     /// [`Error::Mismatch`] for a column whose type the mask does not fit.
     pub(crate) fn of(&self, table: &Table) -> Result<Masked, Error> {
         let mut masked = Masked::new();
-        let mut columns: Vec<&Column> = table.columns.iter().collect();
-        for rule in self.rules.iter().filter(|rule| rule.covers(table)) {
-            for at in (0..columns.len()).rev().filter(|at| rule.names(columns[*at])).collect::<Vec<_>>() {
-                let column = columns.swap_remove(at);
-                let refused = |why: String| {
-                    Error::Mismatch(format!(
-                        "--mask {}: column {} of {}: {why}",
-                        rule.text, column.name, table.name
-                    ))
-                };
-                let expression = expression(column, rule.mask).map_err(refused)?;
-                masked.insert(column.name.clone(), MaskedColumn { mask: rule.mask, expression });
-            }
+        for column in &table.columns {
+            let is_of = |rule: &&Rule| rule.covers(table) && rule.names(column);
+            let Some(Rule { mask, text, .. }) = self.rules.iter().find(is_of) else { continue };
+            let expression = expression(column, *mask).map_err(|why| {
+                Error::Mismatch(format!("--mask {text}: column {} of {}: {why}", column.name, table.name))
+            })?;
+            masked.insert(column.name.clone(), MaskedColumn { mask: *mask, expression });
         }
         Ok(masked)
     }

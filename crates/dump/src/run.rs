@@ -154,8 +154,10 @@ fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.create_folder(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let is_stopped =
-                resume::check_folder(disk, folder).is_ok() && journal::left(disk, folder).is_ok();
+            let is_empty = disk.list(folder).is_ok_and(|names| names.is_empty());
+            let is_stopped = !is_empty
+                && resume::check_folder(disk, folder).is_ok()
+                && journal::left(disk, folder).is_ok();
             let how = if is_stopped { "continue the stopped dump in it with --resume, or " } else { "" };
             Err(Error::Mismatch(format!("{}: it already exists; {how}give a new folder", folder.display())))
         }

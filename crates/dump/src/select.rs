@@ -5,32 +5,28 @@ use server::{Session, TableName, quote_name};
 
 use crate::format::Literal;
 use crate::manifest::{Chunk, TableEntry};
+use crate::mask::Masked;
 use crate::{Format, value_text};
 
 /// The query for a chunk's rows on the server that is dumped or copied: those that meet the table's
 /// condition, with masks.
 pub(crate) fn source(entry: &TableEntry, chunk: &Chunk) -> String {
-    select(entry, chunk, entry.condition.as_deref(), &|column| {
-        entry.masks.get(&column.name).map(|mask| mask.expression.clone())
-    })
+    select(entry, chunk, entry.condition.as_deref(), &entry.masks)
 }
 
 /// The query for a chunk's rows as they are stored.
 pub(crate) fn stored(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
-    select(entry, chunk, condition, &|_| None)
+    select(entry, chunk, condition, &Masked::new())
 }
 
 /// The query for a chunk's rows, with its columns in the order of the data files.
-fn select(
-    entry: &TableEntry,
-    chunk: &Chunk,
-    condition: Option<&str>,
-    masked: &dyn Fn(&Column) -> Option<String>,
-) -> String {
+fn select(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>, masks: &Masked) -> String {
     let table = &entry.table;
-    let plain = |column: &Column| value_text::expression(column, entry.version);
-    let columns: Vec<_> =
-        entry.columns().into_iter().map(|column| masked(column).unwrap_or_else(|| plain(column))).collect();
+    let read = |column: &Column| match masks.get(&column.name) {
+        Some(masked) => masked.expression.clone(),
+        None => value_text::expression(column, entry.version),
+    };
+    let columns: Vec<_> = entry.columns().into_iter().map(read).collect();
     // A table whose columns are all computed still has rows.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
     let mut sql = format!("SELECT {columns} FROM {}", from(table, &chunk.partitions));

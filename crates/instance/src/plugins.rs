@@ -91,7 +91,8 @@ const PACKAGED: &str = "/usr/bin";
 
 /// Where a library comes from: a package of its own has it, or a checkout builds it.
 fn source(program: &Path, library: &str, server: Product) -> String {
-    if program.components().any(|part| part.as_os_str() == "target") {
+    // `target/debug/remora`
+    if program.ancestors().nth(2).is_some_and(|folder| folder.ends_with("target")) {
         return "cargo xtask plugin builds it for the program in this checkout".to_owned();
     }
     let package = match library == ENGINE {
@@ -182,7 +183,9 @@ mod tests {
         let said = source(packaged, "liburlpack_udf.so", Product::MySql97);
         assert!(said.contains("remora-urlpack"), "{said}");
         // A program that was downloaded, or installed from a checkout.
-        let said = source(Path::new("/usr/local/bin/remora"), ENGINE, Product::MariaDb1011);
-        assert!(said.contains("remora-plugins-10.11") && said.contains("cargo xtask install"), "{said}");
+        for program in ["/usr/local/bin/remora", "/srv/target/new/bin/remora"] {
+            let said = source(Path::new(program), ENGINE, Product::MariaDb1011);
+            assert!(said.contains("remora-plugins-10.11") && said.contains("cargo xtask install"), "{said}");
+        }
     }
 }

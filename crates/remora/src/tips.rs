@@ -1,4 +1,4 @@
-//! What to say to words that other tools know: where the same is here.
+//! Tips for words and options of other tools: what stands for them here.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -71,53 +71,59 @@ const COMMANDS: [(&[&str], &str); 20] = [
     ),
 ];
 
-/// Options of other tools, and what stands for them here.
-const OPTIONS: [(&[&str], &str); 12] = [
-    (&["--all-databases", "-A"], "everything is the default; names and --exclude choose"),
-    (&["--databases", "-B"], "databases are named without an option: remora dump shop web"),
-    (&["--tables"], "tables are named as db.table, without an option: remora dump shop.orders"),
+/// Options of other tools: the commands in which people look for them, and what stands for them there.
+const OPTIONS: [(&[&str], &[&str], &str); 11] = [
+    (&["dump"], &["--all-databases", "-A"], "everything is the default; names and --exclude choose"),
+    (&["dump", "copy"], &["--databases", "-B"], "databases are named without an option: shop web"),
+    (&["dump", "copy"], &["--tables"], "tables are named as db.table, without an option: shop.orders"),
     (
+        &["dump", "copy"],
         &["--single-transaction", "--lock-tables", "--lock-all-tables", "--quick"],
         "not needed: all rows are of one snapshot",
     ),
     (
+        &["dump", "copy"],
         &["--routines", "--triggers", "--events", "-R", "-E"],
         "not needed: a database comes with all that is in it",
     ),
-    (&["--ignore-table", "--exclude-tables", "--no-create-db"], "what is left out: --exclude db.table"),
     (
-        &["--no-create-info", "--data-only"],
-        "the folder of a dump has definitions and rows apart; load takes --only db.table",
+        &["dump", "copy", "load"],
+        &["--ignore-table", "--exclude-tables"],
+        "what is left out: --exclude db.table",
     ),
-    (&["--result-file", "--outputdir", "--file"], "where to: -o, --output"),
-    (&["--table", "--into-table"], "the table: --into db.table"),
-    (&["--truncate", "--delete"], "what happens to rows that are there: --replace, or --append"),
+    (&["dump"], &["--result-file", "--outputdir", "--file"], "where to: -o, --output"),
+    (&["import"], &["--table", "--into-table"], "the table: --into db.table"),
+    (&["import"], &["--truncate", "--delete"], "what happens to rows that are there: --replace, or --append"),
     (
+        &["import"],
         &["--fields-terminated-by", "--fields-enclosed-by", "--lines-terminated-by", "--separator"],
         "how fields are written is recognised; --delimiter and --quote say it",
     ),
-    (&["--parallel", "--threads", "--jobs"], "how much at the same time: -j"),
+    (&["dump", "copy", "load"], &["--parallel", "--threads", "--jobs"], "how much at the same time: -j"),
 ];
 
 /// Adds our hint to the error about an unknown command or option, if it is a word that stands for one of
-/// ours: clap would suggest what is spelled most like it. `typed` is the first word that is no option.
+/// ours: clap would suggest what is spelled most like it. `typed` is the first word that is no option: the
+/// command.
 pub(crate) fn with_tip(mut usage: clap::Error, typed: Option<&str>) -> clap::Error {
-    let unknown = match usage.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(option)) => {
-            Some(option.split(['=', ' ']).next().unwrap_or(option).to_owned())
+    let tip = match (usage.kind(), usage.get(ContextKind::InvalidArg)) {
+        (ErrorKind::InvalidSubcommand, _) => {
+            let is_typed = |words: &[&str]| words.iter().any(|word| Some(*word) == typed);
+            COMMANDS.iter().find(|(words, _)| is_typed(words)).map(|(_, tip)| *tip)
         }
-        _ => None,
-    };
-    let (known, word): (&[(&[&str], &str)], Option<&str>) = match usage.kind() {
-        ErrorKind::InvalidSubcommand => (&COMMANDS, typed),
-        ErrorKind::UnknownArgument => (&OPTIONS, unknown.as_deref()),
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => {
+            let option = option.split(['=', ' ']).next().unwrap_or(option);
+            let is_meant = |commands: &[&str], options: &[&str]| {
+                commands.iter().any(|command| Some(*command) == typed) && options.contains(&option)
+            };
+            OPTIONS.iter().find(|(commands, options, _)| is_meant(commands, options)).map(|(.., tip)| *tip)
+        }
         _ => return usage,
     };
-    let found = known.iter().find(|(words, _)| words.iter().any(|one| Some(*one) == word));
-    if let Some((_, tip)) = found {
+    if let Some(tip) = tip {
         usage.remove(ContextKind::SuggestedSubcommand);
         usage.remove(ContextKind::SuggestedArg);
-        usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+        usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     } else if usage.kind() == ErrorKind::UnknownArgument {
         // That a word with a dash may be a value after `--` is never what was meant.
         usage.remove(ContextKind::Suggested);
@@ -160,21 +166,27 @@ mod tests {
             let words = ["remora", command, option];
             with_tip(Cli::command().try_get_matches_from(words).unwrap_err(), Some(command)).to_string()
         };
-        for (words, tip) in OPTIONS {
-            for word in words {
-                // What one command does not know may be an option of another.
-                let all = Cli::command();
-                let unknown = all.get_subcommands().filter(|command| {
-                    let names = command.get_arguments().flat_map(|one| {
-                        let long = one.get_long().map(|name| format!("--{name}"));
-                        long.into_iter().chain(one.get_short().map(|name| format!("-{name}")))
-                    });
-                    !names.collect::<BTreeSet<_>>().contains(*word) && !command.has_subcommands()
+        let all = Cli::command();
+        for (commands, options, tip) in OPTIONS {
+            for command in commands {
+                let known = all.find_subcommand(command).unwrap();
+                let names = known.get_arguments().flat_map(|one| {
+                    let long = one.get_long().map(|name| format!("--{name}"));
+                    long.into_iter().chain(one.get_short().map(|name| format!("-{name}")))
                 });
-                let message = unknown.map(|command| hint(command.get_name(), word)).next().unwrap();
-                assert!(message.contains(tip) && !message.contains("similar"), "{word}: {message}");
+                let names: BTreeSet<String> = names.collect();
+                // What it names exists there.
+                for named in tip.split([' ', ',', ';']).filter(|word| word.starts_with('-')) {
+                    assert!(names.contains(named), "{command}: {tip}");
+                }
+                for option in options.iter().filter(|option| !names.contains(**option)) {
+                    let message = hint(command, option);
+                    assert!(message.contains(tip) && !message.contains("similar"), "{option}: {message}");
+                }
             }
         }
+        // Elsewhere it would mislead.
+        assert!(!hint("list", "--jobs").contains("tip"), "{}", hint("list", "--jobs"));
         let message = hint("import", "--no-such-option");
         assert!(!message.contains("-- --") && !message.contains("tip"), "{message}");
         assert!(hint("import", "--delimeter").contains("'--delimiter'"));

@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use sha1::{Digest, Sha1};
+
 /// Random bytes of a new password.
 const RANDOM_BYTES: usize = 24;
 
@@ -25,6 +27,14 @@ impl Password {
         Ok(Password(format!("{digits}-Rm1")))
     }
 
+    /// Its hash as the plugin `mysql_native_password` stores it: an asterisk, and SHA1(SHA1(password)) in
+    /// hexadecimal digits. A server takes it after `IDENTIFIED BY PASSWORD`.
+    pub fn native_hash(&self) -> String {
+        let hash = Sha1::digest(Sha1::digest(self.0.as_bytes()));
+        let digits: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
+        format!("*{digits}")
+    }
+
     /// The password itself, for the one place that sends it.
     pub fn expose(&self) -> &str {
         &self.0
@@ -46,5 +56,17 @@ impl From<&str> for Password {
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Password;
+
+    #[test]
+    fn a_hash_is_that_of_the_servers() {
+        // SELECT PASSWORD('password') on any server that has mysql_native_password.
+        let hash = Password::from("password").native_hash();
+        assert_eq!(hash, "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19");
     }
 }

@@ -32,7 +32,7 @@ impl Session {
     /// # Errors
     /// [`Error::Privilege`] and the like.
     pub fn binary_log_status(&mut self) -> Result<Vec<Texts>, Error> {
-        self.known(&LOG_STATUS)
+        self.known(&LOG_STATUS, Session::strings)
     }
 
     /// A row for each source of the server. None if it is no replica.
@@ -40,7 +40,7 @@ impl Session {
     /// # Errors
     /// [`Error::Privilege`] and the like.
     pub fn replica_status(&mut self) -> Result<Vec<Texts>, Error> {
-        self.known(&REPLICA_STATUS)
+        self.known(&REPLICA_STATUS, Session::strings)
     }
 
     /// A row for each replica of the server: `Server_id`, `Host`, `Port` and others.
@@ -48,14 +48,32 @@ impl Session {
     /// # Errors
     /// [`Error::Privilege`] and the like.
     pub fn replicas(&mut self) -> Result<Vec<Texts>, Error> {
-        self.known(&REPLICAS)
+        self.known(&REPLICAS, Session::strings)
     }
 
-    /// The rows of the first of these statements that the server knows.
-    fn known(&mut self, statements: &[&str]) -> Result<Vec<Texts>, Error> {
+    /// By how many seconds each channel of a replica is behind its source, as the server estimates it; `None`
+    /// for a channel that does not run. Empty for a server that is no replica.
+    ///
+    /// # Errors
+    /// [`Error::Privilege`] and the like.
+    pub fn replica_delays(&mut self) -> Result<Vec<Option<u64>>, Error> {
+        let rows = self.known(&REPLICA_STATUS, Session::named_rows)?;
+        let is_delay = |name: &str| ["Seconds_Behind_Master", "Seconds_Behind_Source"].contains(&name);
+        let delay =
+            |row: Vec<(String, String)>| row.into_iter().find(|(name, _)| is_delay(name))?.1.parse().ok();
+        Ok(rows.into_iter().map(delay).collect())
+    }
+
+    /// The rows of the first of these statements that the server knows, in the form in which they are asked
+    /// for.
+    fn known<R>(
+        &mut self,
+        statements: &[&str],
+        ask: impl Fn(&mut Session, &str) -> Result<Vec<R>, Error>,
+    ) -> Result<Vec<R>, Error> {
         let mut rows = Ok(Vec::new());
         for statement in statements {
-            rows = self.strings(statement);
+            rows = ask(self, statement);
             if !matches!(&rows, Err(error) if error.code() == Some(error_code::PARSE)) {
                 break;
             }
@@ -118,32 +136,6 @@ impl Session {
         ];
         let row = self.first_row(&["SHOW SLAVE STATUS", "SHOW REPLICA STATUS"])?.unwrap_or_default();
         Ok(row.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect())
-    }
-
-    /// By how many seconds each channel of a replica is behind its source, as the server estimates it; `None`
-    /// for a channel that does not run. Empty for a server that is no replica, or if this account may not see
-    /// it.
-    ///
-    /// # Errors
-    /// [`Error::LostConnection`] and the like.
-    pub fn replica_delays(&mut self) -> Result<Vec<Option<u64>>, Error> {
-        for statement in REPLICA_STATUS {
-            match self.named_rows(statement) {
-                Ok(rows) => {
-                    let delay = |row: Vec<(String, String)>| {
-                        let is_delay =
-                            |name: &str| ["Seconds_Behind_Master", "Seconds_Behind_Source"].contains(&name);
-                        row.into_iter()
-                            .find(|(name, _)| is_delay(name))
-                            .and_then(|(_, text)| text.parse().ok())
-                    };
-                    return Ok(rows.into_iter().map(delay).collect());
-                }
-                Err(error) if error.code().is_some() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Vec::new())
     }
 
     /// Which of its source's transactions a MariaDB replica has applied, in the form of `gtid_slave_pos`. It

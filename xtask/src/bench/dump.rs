@@ -14,7 +14,7 @@ use sandbox::{Family, Product, Sandbox, Settings};
 use data::Data;
 
 use super::import::done;
-use super::measure::{Cost, as_f64, measure, median, median_ratio};
+use super::measure::{Cost, alternately, as_f64, measure, median, median_ratio};
 use crate::{places, release, setup};
 
 const ROUNDS: usize = 3;
@@ -81,24 +81,66 @@ impl Method {
 
 /// `cargo xtask bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD,...]`
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    setup::run_quietly()?;
-    setup::install(&PEERS)?;
-    let remora = release()?;
-    let value = |name: &str| super::value(arguments, name);
-    let rows = value("--rows").map(str::parse::<u64>).transpose().context("--rows takes a number")?;
-    let chosen = |data: &Data| value("--data").is_none_or(|name| name == data.name());
-    let product: Product = value("--server").map_or(Ok(Product::MariaDb1011), str::parse)?;
-    let only = value("--only").unwrap_or_default();
-    for data in Data::ALL.into_iter().filter(chosen) {
-        let bench = Bench::start(product, &remora, data, rows.unwrap_or(data.rows()))?;
-        bench.table(&Method::DUMPS, only)?;
+    let chosen = Chosen::read(arguments)?;
+    for bench in chosen.benches() {
+        let bench = bench?;
+        bench.table(&Method::DUMPS, &chosen)?;
         // Creates the input of the loads.
         for method in [Method::RemoraDump, Method::DumpZstd, Method::MydumperPlain] {
             bench.measure(method)?;
         }
-        bench.table(&Method::LOADS, only)?;
+        bench.table(&Method::LOADS, &chosen)?;
     }
     Ok(())
+}
+
+/// What was chosen on the command line.
+struct Chosen<'a> {
+    remora: PathBuf,
+    product: Product,
+    data: Vec<Data>,
+    rows: Option<u64>,
+    only: &'a str,
+}
+
+impl<'a> Chosen<'a> {
+    fn read(arguments: &'a [String]) -> Result<Chosen<'a>> {
+        setup::run_quietly()?;
+        setup::install(&PEERS)?;
+        let value = |name: &str| super::value(arguments, name);
+        let is_chosen = |data: &Data| value("--data").is_none_or(|name| name == data.name());
+        Ok(Chosen {
+            remora: release()?,
+            product: value("--server").map_or(Ok(Product::MariaDb1011), str::parse)?,
+            data: Data::ALL.into_iter().filter(is_chosen).collect(),
+            rows: value("--rows").map(str::parse).transpose().context("--rows takes a number")?,
+            only: value("--only").unwrap_or_default(),
+        })
+    }
+
+    /// A server with each set of data.
+    fn benches(&self) -> impl Iterator<Item = Result<Bench>> {
+        let start =
+            |data: &Data| Bench::start(self.product, &self.remora, *data, self.rows.unwrap_or(data.rows()));
+        self.data.iter().map(start)
+    }
+
+    /// Whether a method has one of the words that were given.
+    fn has(&self, name: &str) -> bool {
+        self.only.split(',').any(|word| name.contains(word))
+    }
+}
+
+/// Measures again if mydumper was asked: Debian's sometimes hangs at its end, and such a run does not count.
+fn again(is_mydumper: bool, run: impl Fn() -> Result<Cost>) -> Result<Cost> {
+    let mut tries = 0;
+    loop {
+        match run() {
+            Err(error) if is_mydumper && tries < 5 => println!("{error}; once more"),
+            measured => return measured,
+        }
+        tries += 1;
+    }
 }
 
 struct Bench {
@@ -119,7 +161,7 @@ impl Bench {
         bench.query("CREATE DATABASE bench")?;
         data.make(&bench, rows)?;
         bench.rows = bench.count()?;
-        println!("\n### {product} ({}), {}, {} rows in {}\n", version, data.name(), bench.rows, data.table());
+        println!("\n### {product} ({version}), {}, {} rows in {}\n", data.name(), bench.rows, data.table());
         Ok(bench)
     }
 
@@ -132,27 +174,13 @@ impl Bench {
         format!("SELECT COUNT(*) FROM bench.{}", self.data.table())
     }
 
-    /// Runs all methods alternately for some rounds, and prints a table. The ratio compares runs of the same
-    /// round.
-    fn table(&self, methods: &[Method], only: &str) -> Result<()> {
+    /// Runs all methods alternately, and prints a table. The ratio compares runs of the same round.
+    fn table(&self, methods: &[Method], chosen: &Chosen<'_>) -> Result<()> {
         let possible = |method: &&Method| **method != Method::LoadData || self.data.definition().is_some();
-        let mut results: Vec<(Method, Vec<Cost>)> = methods
-            .iter()
-            .filter(possible)
-            .filter(|method| only.split(',').any(|word| method.name().contains(word)))
-            .map(|method| (*method, Vec::new()))
-            .collect();
-        let Some(&(first, _)) = results.first() else { return Ok(()) };
-        // The first run starts with cold caches, all others with warm ones.
-        self.measure(first)?;
-        for _ in 0..ROUNDS {
-            for (method, costs) in &mut results {
-                costs.push(self.measure(*method)?);
-            }
-            results.rotate_left(1);
-        }
-        results.sort_by_key(|(method, _)| methods.iter().position(|one| one == method));
-        let ours = results.first().map(|(_, costs)| costs.clone()).unwrap_or_default();
+        let methods = methods.iter().filter(possible).filter(|method| chosen.has(method.name()));
+        let methods: Vec<Method> = methods.copied().collect();
+        let results = alternately(&methods, ROUNDS, |method| self.measure(method))?;
+        let Some((_, ours)) = results.first().cloned() else { return Ok(()) };
         println!(
             "| method | wall s | server s | client s | MB | wall / the first |\n|---|--:|--:|--:|--:|--:|"
         );
@@ -203,15 +231,7 @@ impl Bench {
     }
 
     fn measure(&self, method: Method) -> Result<Cost> {
-        let mut tries = 0;
-        loop {
-            match self.measure_once(method) {
-                // Debian's mydumper sometimes hangs at its end; such a run does not count.
-                Err(error) if method.is_mydumper() && tries < 5 => println!("{error}; once more"),
-                measured => return measured,
-            }
-            tries += 1;
-        }
+        again(method.is_mydumper(), || self.measure_once(method))
     }
 
     fn measure_once(&self, method: Method) -> Result<Cost> {

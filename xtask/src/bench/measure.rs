@@ -62,6 +62,27 @@ pub(crate) fn timed(mut time: Command, line: &str, report: &Path) -> Result<Time
     })
 }
 
+/// The costs of each method in so many rounds, in which they run alternately.
+pub(crate) fn alternately<M: Copy>(
+    methods: &[M],
+    rounds: usize,
+    run: impl Fn(M) -> Result<Cost>,
+) -> Result<Vec<(M, Vec<Cost>)>> {
+    let mut results: Vec<(usize, M, Vec<Cost>)> =
+        methods.iter().enumerate().map(|(at, method)| (at, *method, Vec::new())).collect();
+    // The first run starts with cold caches, all others with warm ones.
+    methods.first().map(|first| run(*first)).transpose()?;
+    for _ in 0..rounds {
+        for (_, method, costs) in &mut results {
+            costs.push(run(*method)?);
+        }
+        let begun_with = 1.min(results.len());
+        results.rotate_left(begun_with);
+    }
+    results.sort_by_key(|(at, ..)| *at);
+    Ok(results.into_iter().map(|(_, method, costs)| (method, costs)).collect())
+}
+
 /// The median cost by wall time.
 pub(crate) fn median(mut costs: Vec<Cost>) -> Option<Cost> {
     costs.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));

@@ -7,7 +7,8 @@ use server::definition::closing;
 use server::quote_name;
 
 use crate::Error;
-use crate::load::{LoadSummary, Strings, database_under, moved, names_after_schema};
+use crate::load::schema_names::{Strings, moved, names};
+use crate::load::{LoadSummary, retitled_database};
 use crate::manifest::Manifest;
 
 /// Databases with other names on the target than on the source; none by default.
@@ -50,7 +51,7 @@ impl Renames {
     /// name in them are left out.
     pub(super) fn apply(&self, manifest: &mut Manifest, summary: &mut LoadSummary) -> Result<(), Error> {
         self.check(manifest)?;
-        let names = names_after_schema(manifest);
+        let names = names(manifest);
         let moved = |text: &str| moved(text, Strings::Stay, &self.0, &names);
         for entry in &mut manifest.tables {
             entry.table.definition = moved(&entry.table.definition);
@@ -67,7 +68,7 @@ impl Renames {
                         summary
                             .rewrites
                             .push(format!("database {old}: its name becomes {}", quote_name(new)));
-                        object = database_under(object, new);
+                        object = retitled_database(object, new);
                     }
                 }
                 Kind::View | Kind::Sequence => {

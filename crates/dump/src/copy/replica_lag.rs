@@ -8,7 +8,7 @@ use server::{Session, Target};
 use crate::reading::throttle::pause;
 use crate::{Context, Error};
 
-/// A lag is looked at as often as that.
+/// How often a replica is asked.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A replica that must not fall behind.
@@ -26,9 +26,10 @@ pub(crate) struct ReplicaLags(Mutex<Vec<Watched>>);
 
 struct Watched {
     limit: MaxLag,
-    /// `None` after the connection was lost.
+    /// `None` before it is asked, and after the connection was lost.
     session: Option<Session>,
-    looked: Instant,
+    /// When it was asked last by a session that had a chunk.
+    looked: Option<Instant>,
     /// Whether chunks wait for it.
     is_late: bool,
 }
@@ -37,17 +38,18 @@ impl ReplicaLags {
     /// Connects to replicas.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a server that can't be reached or is no replica.
+    /// [`Error::Mismatch`] for a server that is no replica; errors of the servers.
     pub(super) fn new(limits: &[MaxLag]) -> Result<ReplicaLags, Error> {
         let watched = |limit: &MaxLag| {
-            let bad = |why: String| Error::Mismatch(format!("--max-lag {}: {why}", limit.replica));
-            let mut session = limit.replica.connect().map_err(|error| bad(error.to_string()))?;
-            if session.replica_delays().map_err(|error| bad(error.to_string()))?.is_empty() {
-                return Err(bad("it is no replica, or this account may not see that it is one".to_owned()));
+            let shown = format!("--max-lag {}", limit.replica);
+            let mut watched = Watched { limit: limit.clone(), session: None, looked: None, is_late: false };
+            let delays = watched.delays();
+            let delays =
+                delays.map_err(|error| Error::Object { object: shown.clone(), source: Box::new(error) })?;
+            if delays.is_empty() {
+                return Err(Error::Mismatch(format!("{shown}: it is no replica")));
             }
-            // So it is looked at before the first chunk.
-            let looked = Instant::now().checked_sub(LOOK_AGAIN).unwrap_or_else(Instant::now);
-            Ok(Watched { limit: limit.clone(), session: Some(session), looked, is_late: false })
+            Ok(watched)
         };
         Ok(ReplicaLags(Mutex::new(limits.iter().map(watched).collect::<Result<_, Error>>()?)))
     }
@@ -69,7 +71,7 @@ impl ReplicaLags {
 impl Watched {
     /// Looks at the replica, if the last time is long enough ago, and says when waiting begins and ends.
     fn look(&mut self, context: &Context) {
-        if self.looked.elapsed() < LOOK_AGAIN {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN) {
             return;
         }
         let why = match self.delays() {
@@ -79,7 +81,7 @@ impl Watched {
                 Some(error.to_string())
             }
         };
-        self.looked = Instant::now();
+        self.looked = Some(Instant::now());
         let replica = &self.limit.replica;
         match (&why, self.is_late) {
             (Some(why), false) => context.progress.note(&format!("waiting for replica {replica}: {why}")),

@@ -7,7 +7,7 @@ use server::catalogue::{Kind, Object};
 use server::{Session, quote_name};
 
 use super::object::{enter, leave};
-use super::schema_names::{Strings, moved};
+use super::schema_names::{Strings, moved, names};
 use super::{Ledger, WriteRequest};
 use crate::Error;
 use crate::definer::definer_of;
@@ -57,15 +57,6 @@ pub(super) fn run(
         trial.session.about.version_text,
         first.join("; ")
     )))
-}
-
-/// The names that may follow a database and a dot.
-pub(crate) fn names(manifest: &Manifest) -> BTreeSet<(String, String)> {
-    let tables = manifest.tables.iter().map(|entry| (&entry.table.name.schema, &entry.table.name.table));
-    let objects =
-        manifest.objects.iter().filter(|object| object.kind < Kind::Role && object.kind > Kind::Database);
-    let objects = objects.map(|object| (&object.schema, &object.name));
-    tables.chain(objects).map(|(schema, name)| (schema.clone(), name.clone())).collect()
 }
 
 /// Creates a view for each definer who is not the current user.

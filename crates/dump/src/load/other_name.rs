@@ -46,7 +46,7 @@ pub(super) fn apply(
     for object in std::mem::take(&mut manifest.objects) {
         match object.kind {
             Kind::Database if object.name == old.schema => {
-                manifest.objects.extend((!exists).then(|| database(object, &name.schema)));
+                manifest.objects.extend((!exists).then(|| retitled_database(object, &name.schema)));
             }
             _ => omitted.push(format!("{}: --as loads the table alone", object.title())),
         }
@@ -69,7 +69,7 @@ fn retitled(statement: &str, name: &str) -> String {
 }
 
 /// The database under another name.
-pub(crate) fn database(mut object: Object, name: &str) -> Object {
+pub(crate) fn retitled_database(mut object: Object, name: &str) -> Object {
     object.statements.iter_mut().for_each(|statement| *statement = retitled(statement, name));
     (object.schema, object.name) = (name.to_owned(), name.to_owned());
     object

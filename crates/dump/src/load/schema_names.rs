@@ -1,9 +1,12 @@
-//! Rewrites a definition to use other databases than the dump's.
+//! Rewrites a definition for databases with other names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use server::catalogue::Kind;
 use server::definition::closing;
 use server::quote_name;
+
+use crate::manifest::Manifest;
 
 /// Which parts of a text have names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,15 @@ pub(crate) fn moved(
     }
     out.push_str(&text[done..]);
     out
+}
+
+/// The names that may follow a database and a dot.
+pub(crate) fn names(manifest: &Manifest) -> BTreeSet<(String, String)> {
+    let tables = manifest.tables.iter().map(|entry| (&entry.table.name.schema, &entry.table.name.table));
+    let objects =
+        manifest.objects.iter().filter(|object| object.kind < Kind::Role && object.kind > Kind::Database);
+    let objects = objects.map(|object| (&object.schema, &object.name));
+    tables.chain(objects).map(|(schema, name)| (schema.clone(), name.clone())).collect()
 }
 
 /// Names in backquotes, joined by dots: the offset and the text of each.

@@ -6,11 +6,15 @@ use std::collections::BTreeMap;
 use server::catalogue::{Catalogue, Table};
 use server::{Session, TableName, quote_name};
 
-use super::{Mask, Masked, MaskedColumn, Masks, bits};
+use super::{DOMAIN, Mask, Masked, MaskedColumn, Masks, bits};
 use crate::Error;
 
 /// Two masked values that differ by fewer bits collide in a large table.
 const UNIQUE_BITS: u64 = 64;
+/// So much of a column has that many of them.
+const HASH_CHARS_MIN: u64 = UNIQUE_BITS / 4;
+const HASH_BYTES_MIN: u64 = UNIQUE_BITS / 8;
+const EMAIL_CHARS_MIN: u64 = 1 + HASH_CHARS_MIN + DOMAIN.len() as u64;
 
 /// Masked columns of each table that has any.
 type Found<'a> = BTreeMap<&'a TableName, (&'a Table, Masked)>;
@@ -107,8 +111,8 @@ fn unique(session: &mut Session, table: &Table, masked: &Masked) -> Result<(), E
         // Any number of rows may have NULL in a unique key.
         if *mask != Mask::Null && bits(column, *mask, prefix) < UNIQUE_BITS {
             let why = format!(
-                "unique key {key} needs values that never collide: hash or fake:email, in a text of at least 30 \
-                 characters or 16 bytes"
+                "values could collide in unique key {key}: hash needs {HASH_CHARS_MIN} characters or {HASH_BYTES_MIN} bytes there, \
+                 fake:email {EMAIL_CHARS_MIN} characters"
             );
             return Err(refused(*mask, &table.name, name, &why));
         }
@@ -171,16 +175,44 @@ fn foreign_keys(session: &mut Session, found: &Found<'_>) -> Result<(), Error> {
             (Some((mask, one)), Some((other, to))) => {
                 let same = (&one.column_type, &one.character_set) == (&to.column_type, &to.character_set);
                 if mask != other || !same {
-                    return name(mask, &child, column, &format!("{parent}.{to_column} is masked otherwise"));
+                    let why = format!("{parent}.{to_column} has another mask or another type");
+                    return name(mask, &child, column, &why);
                 }
                 // Texts that a collation takes for equal have different hashes.
                 let is_exact = collation.as_ref().is_none_or(|collation| collation.ends_with("_bin"));
                 if !is_exact {
-                    let why = "its collation takes different texts for equal, which a mask can't";
+                    let why = "its collation treats different texts as equal, and a hash does not";
                     return name(mask, &child, column, why);
                 }
             }
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use server::catalogue::{Column, Origin};
+
+    use super::*;
+
+    #[test]
+    fn what_a_refusal_asks_for_is_enough_and_no_more() {
+        let column = |column_type: String| Column {
+            name: "c".to_owned(),
+            data_type: column_type.split('(').next().unwrap().to_owned(),
+            column_type,
+            character_set: None,
+            origin: Origin::Stored,
+        };
+        for (kind, mask, least) in [
+            ("varchar", Mask::Hash, HASH_CHARS_MIN),
+            ("binary", Mask::Hash, HASH_BYTES_MIN),
+            ("varbinary", Mask::Hash, HASH_BYTES_MIN),
+            ("char", Mask::Email, EMAIL_CHARS_MIN),
+        ] {
+            let bits = |length: u64| bits(&column(format!("{kind}({length})")), mask, u64::MAX);
+            assert!(bits(least) >= UNIQUE_BITS && bits(least - 1) < UNIQUE_BITS, "{kind} {mask}");
+        }
+    }
 }

@@ -10,7 +10,6 @@ use server::{Session, TableName};
 
 use super::DumpRequest;
 use crate::manifest::{self, Manifest, Source, TableEntry};
-use crate::mask::MaskedColumn;
 use crate::{Context, Error, journal};
 use progress::count;
 
@@ -134,12 +133,12 @@ impl StoppedDump {
 
 /// Whether a table would be dumped in the same way now.
 fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
-    let masked = |(name, column): (&String, &MaskedColumn)| (name.clone(), column.mask);
+    let masks = |entry: &TableEntry| -> Vec<String> { entry.masked().collect() };
     without_counter(&old.table.definition) == without_counter(&new.table.definition)
         // If the time of creation is unknown, a re-creation would go unnoticed.
         && (old.table.created == new.table.created && !new.table.created.is_empty())
         && (old.data, old.history, &old.condition) == (new.data, new.history, &new.condition)
-        && old.masks.iter().map(masked).eq(new.masks.iter().map(masked))
+        && masks(old) == masks(new)
 }
 
 /// Removes a folder of data files.

@@ -65,16 +65,20 @@ pub(super) fn new_table(
     let habits = mapping::habits(request, findings, &found.columns);
     let tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits.tight())).collect();
     let types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits)).collect();
-    tell_few_texts(request, (&names, &found.columns), &habits, progress);
     let columns = NewColumns { names: &names, types: &types, stats: &found.columns };
     let mapping = mapping::onto_new(request, findings, &columns, progress)?;
     let mut columns = Vec::new();
-    for (field, (column_type, tight)) in mapping.fields.iter().zip(types.iter().zip(&tight)) {
+    let decided = types.iter().zip(&tight).zip(&found.columns);
+    for (field, ((column_type, tight), stats)) in mapping.fields.iter().zip(decided) {
         let given =
             |name: &str| request.types.iter().find(|(typed, _)| typed == name).map(|(_, sql)| sql.clone());
         match &field.target {
             FieldTarget::Column(name) => {
-                columns.push(Column::new(name, *column_type, tight.kind, given(name)));
+                let given = given(name);
+                if given.is_none() {
+                    tell_few_texts(name, stats, &habits, progress);
+                }
+                columns.push(Column::new(name, *column_type, tight.kind, given));
             }
             FieldTarget::Variable(name) if given(name).is_some() => {
                 columns.push(Column::new(name, *column_type, tight.kind, given(name)));
@@ -119,26 +123,18 @@ pub(super) fn new_table(
     Ok((Create { schema: Schema { columns, key }, limits }, mapping))
 }
 
-/// Tells of columns that a few values have made text: these are more often mistakes than meant.
-fn tell_few_texts(
-    request: &Request,
-    (names, stats): (&[String], &[ColumnStats]),
-    habits: &Habits,
-    progress: &dyn Progress,
-) {
-    let is_given = |name: &str| request.types.iter().any(|(typed, _)| typed == name);
-    for (name, stats) in names.iter().zip(stats).filter(|(name, _)| !is_given(name)) {
-        let Some(few) = stats.few_texts(habits) else { continue };
-        progress.note(&format!(
-            "column {name} is text because of {} of {} values, such as {:?}; without them it would be {}: --type '{name}={}' \
-             with --max-rejects N rejects them instead",
-            few.texts,
-            few.values,
-            String::from_utf8_lossy(&few.first),
-            few.others,
-            few.others,
-        ));
-    }
+/// Tells of a column that a few values have made text: these are more often mistakes than meant.
+fn tell_few_texts(name: &str, stats: &ColumnStats, habits: &Habits, progress: &dyn Progress) {
+    let Some(few) = stats.few_texts(habits) else { return };
+    progress.note(&format!(
+        "column {name} is text because of {} of {} values, such as {:?}; without them it would be {}: --type '{name}={}' \
+         with --max-rejects N rejects them instead",
+        few.texts,
+        few.values,
+        String::from_utf8_lossy(&few.first),
+        few.others,
+        few.others,
+    ));
 }
 
 /// Whether the first column may be a primary key.

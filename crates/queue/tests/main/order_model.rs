@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use disk::faults::FaultDisk;
 use queue::{Dedupe, Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, WaitOutcome};
@@ -14,7 +13,7 @@ use crate::support::{
     whole_row, xid,
 };
 
-const SEEDS: u64 = 120;
+const SEEDS: usize = 120;
 const STEPS: usize = 250;
 const SESSIONS: u64 = 3;
 const CLASSES: [&str; 2] = ["a", "b"];
@@ -364,18 +363,12 @@ impl Run {
     }
 }
 
-/// Whether a seed is tried today: each day a third of them, all where all tests run with all of their cases.
-fn is_turn(seed: u64) -> bool {
-    let day = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / 86_400);
-    seed % 3 == day % 3 || std::env::var_os("REMORA_TEST_EVERYWHERE").is_some()
-}
-
 #[test]
 fn random_operations_do_what_the_model_does() {
-    for seed in (1..=SEEDS).filter(|seed| is_turn(*seed)) {
+    for seed in (1..=SEEDS).filter(|seed| sandbox::is_turn(*seed, 3)) {
         // Shown by the test runner when something below fails.
         println!("seed {seed}");
-        let mut run = Run::new(seed);
+        let mut run = Run::new(seed as u64);
         for _ in 0..STEPS {
             run.step();
             run.check();

@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use dump::{MaskKey, Masks};
 use failure::usage;
+use server::Password;
 
 /// A shorter secret could be guessed.
 const SECRET_BYTES_MIN: usize = 16;
@@ -13,13 +14,13 @@ const SECRET_BYTES_MIN: usize = 16;
 /// Which columns are masked, and by which key.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MaskArgs {
-    /// Read other values instead of those of a column: null, hash, fake:email, fake:name or fake:phone, with
-    /// * and ? in db and table. The server that is read replaces them. May be given several times
+    /// Mask the values of a column: null, hash, fake:email, fake:name or fake:phone, with * and ? in db and
+    /// table. The source server does it, so that no real value leaves it. May be given several times
     #[arg(long, value_name = "DB.TABLE.COLUMN=MASK")]
     mask: Vec<String>,
 
-    /// Make hashes and invented values with the secret in this file, at least 16 bytes, so that they are the
-    /// same in every run [default: a new secret in each run]
+    /// Mask with the secret in this file, of at least 16 bytes, so that every run gives the same values
+    /// [default: a new secret for each run]
     #[arg(long, value_name = "FILE", requires = "mask")]
     mask_key: Option<PathBuf>,
 }
@@ -27,6 +28,9 @@ pub(crate) struct MaskArgs {
 impl MaskArgs {
     /// The masks that were asked for.
     pub(crate) fn masks(&self) -> anyhow::Result<Masks> {
+        if self.mask.is_empty() {
+            return Ok(Masks::default());
+        }
         let key = match &self.mask_key {
             Some(path) => {
                 let secret = std::fs::read(path).with_context(|| path.display().to_string())?;
@@ -40,11 +44,7 @@ impl MaskArgs {
                 }
                 MaskKey::new(&secret)
             }
-            None => {
-                let mut secret = [0; 32];
-                rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
-                MaskKey::new(&secret)
-            }
+            None => MaskKey::new(Password::random()?.expose().as_bytes()),
         };
         Masks::new(&self.mask, key).map_err(|why| usage(format!("--mask: {why}")))
     }

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora copy mysql://root@db1 sandbox:try shop --where 'shop.log*:day >= \"2026-01-01\"'
       some rows of some tables, for a try
   remora copy mysql://root@db1 mysql://root@db1 shop --rename shop:test --mask 'shop.*.email=fake:email'
-      a database for tests on the same server, without addresses that are real
+      a copy for tests on the same server, with masked addresses
   remora copy mysql://root@db1 mysql://root@db2 shop --resume
       go on with a copy that was stopped";
 
@@ -109,8 +109,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     max_threads_running: Option<u64>,
 
-    /// Begin no chunk while this replica of B is further behind than that, such as mysql://db3=5s. May be
-    /// given several times
+    /// Start no chunk while this replica of B lags by more than TIME or does not replicate, such as
+    /// mysql://db3=5s. May be given several times
     #[arg(long, value_name = "SERVER=TIME", value_parser = lag)]
     max_lag: Vec<(String, Duration)>,
 

@@ -35,7 +35,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora dump shop --where 'shop.log*:day >= \"2026-01-01\"' -o small.dump
       some rows of some tables, all of the others
   remora dump shop --mask 'shop.users.email=fake:email' --mask '*.*.password=null' -o test.dump
-      data for a test, without what it must not have
+      a dump for tests, with masked addresses and without passwords
   remora dump -o /backup/monday --resume
       go on with a dump that was stopped
   remora dump --check /backup/monday

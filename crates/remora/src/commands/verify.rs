@@ -13,7 +13,7 @@ use block::RunContext;
 use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Sample, Verified};
 use clap::Args;
-use failure::usage;
+use failure::{Failure, usage};
 use humanize::date_time;
 use progress::{Progress, count};
 use repository::{Named, unlock};
@@ -150,6 +150,26 @@ fn all_of(
     let verified = block::verify(&named.repository, jobs, sample, RunContext { stop, progress: report })?;
     tell((&named.name, sample), &verified, began.elapsed().as_secs_f64(), report)?;
     Ok(!verified.damages.is_empty())
+}
+
+/// What follows when a server met damage: everything is verified, so that all of it is found and noted. Other
+/// errors stay errors.
+fn after_damage(
+    error: anyhow::Error,
+    named: &Named,
+    jobs: usize,
+    (stop, report): (&AtomicBool, &Report),
+) -> Result<Exit> {
+    if !matches!(error.downcast_ref(), Some(Failure::Damage(_))) {
+        return Err(error);
+    }
+    report.warn(&format!("{error:#}"));
+    report.note(&format!("verifying all of {}, to find and note all damage", named.name));
+    all_of(named, (jobs, None), stop, report)?;
+    for (name, archive) in log::find(std::iter::once(named))? {
+        log::verify((&name, archive), None, stop, report)?;
+    }
+    Ok(Exit::Damaged)
 }
 
 /// How many parts a share makes: `5%` or `1/20`.

@@ -314,6 +314,21 @@ struct Gate {
     holder: Session,
 }
 
+/// Makes database d with table t of 2 to the power of `doublings` rows, which is read in several chunks.
+fn fill(session: &mut Session, doublings: u32) {
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v CHAR(200) NOT NULL DEFAULT 'x', KEY (v)) DEFAULT CHARSET latin1",
+        "INSERT INTO d.t (id) VALUES (1)",
+    ] {
+        session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    for doubling in 0..doublings {
+        session.execute(&format!("INSERT INTO d.t (id) SELECT id + {} FROM d.t", 1 << doubling)).unwrap();
+    }
+    session.strings("ANALYZE TABLE d.t").unwrap();
+}
+
 impl Gate {
     /// The name of the lock.
     const NAME: &str = "remora_test_gate";
@@ -322,15 +337,7 @@ impl Gate {
     /// ones. The table is the largest, so that it comes before all others.
     fn close(pair: &Pair) -> Gate {
         let mut gate = Gate { holder: pair.source() };
-        gate.run(&[
-            "CREATE DATABASE d",
-            "CREATE TABLE d.t (id INT PRIMARY KEY, v CHAR(200) NOT NULL DEFAULT 'x') DEFAULT CHARSET latin1",
-            "INSERT INTO d.t (id) VALUES (1)",
-        ]);
-        for doubling in 0..12 {
-            gate.run(&[&format!("INSERT INTO d.t (id) SELECT id + {} FROM d.t", 1 << doubling)]);
-        }
-        gate.run(&["ANALYZE TABLE d.t"]);
+        fill(&mut gate.holder, 12);
         gate.shut();
         gate
     }

@@ -149,6 +149,36 @@ fn changes_are_the_exact_counts_of_a_known_load() {
     });
 }
 
+/// The list of connections, which a recording has, is longer while others wait.
+#[test]
+fn what_a_longer_list_of_connections_takes_is_subtracted() {
+    on_products(&of_today(products()), |product| {
+        tell(product);
+        let server = start(product, &[]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.stat");
+        let own = ["0.1", "--all", "--json", "--record", file.to_str().unwrap()];
+        let mut running = Running::new(stat(&server, &own).spawn().unwrap());
+        next(&mut running);
+        let mut holder = connect(server.socket());
+        assert!(holder.lock("held", 10).unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| connect(server.socket()).lock("held", 300).unwrap());
+            }
+            let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'";
+            until("five wait", || holder.value(waiting).unwrap().as_deref() == Some("5"));
+            // From here on nobody does anything. The line that comes next may be of before.
+            (0..3).for_each(|_| drop(next(&mut running)));
+            let mut sums = Sums::default();
+            (0..3).for_each(|_| sums.add(&next(&mut running)));
+            // Before anything fails: nobody may wait for ever.
+            holder.unlock("held").unwrap();
+            assert_eq!((sums.of("Questions"), sums.of("Bytes_sent")), (0.0, 0.0));
+        });
+    });
+}
+
 #[test]
 fn restarts_resets_and_broken_connections_are_reported_and_make_no_rates() {
     on_products(&of_today(products()), |product| {

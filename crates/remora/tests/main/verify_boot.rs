@@ -168,7 +168,9 @@ fn damage_that_a_server_meets_takes_the_proof_back() {
     let range = good.len() / 10..good.len() / 10 * 8;
     range.step_by(8 << 10).for_each(|at| bad[at] ^= 1);
     std::fs::write(&path, bad).unwrap();
-    run(&folder, &["verify", "repo", "--boot"]).exits(4).says(&["now everything is verified"]);
+    run(&folder, &["verify", "repo", "--boot"])
+        .exits(4)
+        .says(&["verifying all of v, to find and note all damage"]);
     listed("DAMAGED");
     std::fs::write(&path, good).unwrap();
     run(&folder, &["verify", "repo"]).exits(0);

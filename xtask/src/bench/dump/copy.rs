@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use sandbox::{Product, Sandbox};
+use anyhow::{Result, bail};
+use sandbox::{Family, Product, Sandbox};
 
-use super::{Bench, Data, PEERS, ROUNDS, server};
+use super::{Bench, Chosen, ROUNDS, again, server};
 use crate::bench::import::done;
-use crate::bench::measure::{Cost, measure, median, median_ratio};
-use crate::{release, setup};
+use crate::bench::measure::{Cost, alternately, measure, median, median_ratio};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
@@ -35,21 +34,12 @@ impl Method {
 /// `cargo xtask bench copy [--data nodes|rental|mixed] [--rows N] [--server NAME] [--to NAME] [--only
 /// WORD,...]`
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    setup::run_quietly()?;
-    setup::install(&PEERS)?;
-    let remora = release()?;
-    let value = |name: &str| crate::bench::value(arguments, name);
-    let rows = value("--rows").map(str::parse::<u64>).transpose().context("--rows takes a number")?;
-    let chosen = |data: &Data| value("--data").is_none_or(|name| name == data.name());
-    let product: Product = value("--server").map_or(Ok(Product::MariaDb1011), str::parse)?;
-    let to: Product = value("--to").map_or(Ok(product), str::parse)?;
-    let only = value("--only").unwrap_or_default();
-    for data in Data::ALL.into_iter().filter(chosen) {
-        let from = Bench::start(product, &remora, data, rows.unwrap_or(data.rows()))?;
-        let (to, version) = server(to)?;
+    let chosen = Chosen::read(arguments)?;
+    let to: Product = crate::bench::value(arguments, "--to").map_or(Ok(chosen.product), str::parse)?;
+    for from in chosen.benches() {
+        let (from, (to, version)) = (from?, server(to)?);
         println!("to {} ({version})\n", to.product());
-        let pair = Pair { from, to };
-        pair.table(only)?;
+        Pair { from, to }.table(&chosen)?;
     }
     Ok(())
 }
@@ -61,21 +51,12 @@ struct Pair {
 
 impl Pair {
     /// Runs all methods alternately, and prints a table. The ratio compares runs of the same round.
-    fn table(&self, only: &str) -> Result<()> {
-        let named = |method: &Method| only.split(',').any(|word| method.name().contains(word));
-        let mut results: Vec<(Method, Vec<Cost>)> =
-            Method::ALL.into_iter().filter(named).map(|method| (method, Vec::new())).collect();
-        let Some(&(first, _)) = results.first() else { return Ok(()) };
-        // The first run starts with cold caches, all others with warm ones.
-        self.measure(first)?;
-        for _ in 0..ROUNDS {
-            for (method, costs) in &mut results {
-                costs.push(self.measure(*method)?);
-            }
-            results.rotate_left(1);
-        }
-        results.sort_by_key(|(method, _)| Method::ALL.iter().position(|one| one == method));
-        let ours = results.first().map(|(_, costs)| costs.clone()).unwrap_or_default();
+    fn table(&self, chosen: &Chosen<'_>) -> Result<()> {
+        let methods: Vec<Method> =
+            Method::ALL.into_iter().filter(|method| chosen.has(method.name())).collect();
+        let measured = |method| again(method == Method::Mydumper, || self.measure(method));
+        let results = alternately(&methods, ROUNDS, measured)?;
+        let Some((_, ours)) = results.first().cloned() else { return Ok(()) };
         println!(
             "| method | wall s | servers s | clients s | wall of copy / of this |\n|---|--:|--:|--:|--:|"
         );
@@ -95,24 +76,12 @@ impl Pair {
     }
 
     fn measure(&self, method: Method) -> Result<Cost> {
-        let mut tries = 0;
-        loop {
-            match self.measure_once(method) {
-                // Debian's mydumper sometimes hangs at its end; such a run does not count.
-                Err(error) if method == Method::Mydumper && tries < 5 => println!("{error}; once more"),
-                measured => return measured,
-            }
-            tries += 1;
-        }
-    }
-
-    fn measure_once(&self, method: Method) -> Result<Cost> {
         let folder = self.from.folder.join("copy");
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
         super::query(&self.to, "SET foreign_key_checks = 0; DROP DATABASE IF EXISTS bench")?;
-        if self.to.product().family() == sandbox::Family::MariaDb {
+        if self.to.product().family() == Family::MariaDb {
             // The purge left by the previous run must not count for this one.
             super::query(&self.to, "SET GLOBAL innodb_max_purge_lag_wait = 0")?;
         }

@@ -47,24 +47,15 @@ pub(super) fn step(name: &str, option_file: &Path, password: &str, session: &mut
     let granted =
         if lacks.is_empty() { missing(&Grants::default(), &session.about, &TASKS) } else { lacks.clone() };
     let grant = format!("GRANT {} ON *.* TO {account}", granted.join(", "));
-    let (by, secret) = secret(session, password)?;
-    let create = |secret: &str| format!("CREATE USER {account} IDENTIFIED BY {by}'{secret}'");
-    let lines = |secret: &str| {
-        let created = (!is_there).then(|| create(secret));
-        created.into_iter().chain([grant.clone()]).collect::<Vec<_>>()
+    // MariaDB writes statements into its binary log as they are, so it gets the hash. MySQL writes the hash
+    // itself.
+    let (by, secret) = match session.about.flavour {
+        Flavour::MariaDb => ("PASSWORD ", Password::from(password).native_hash()),
+        Flavour::MySql => ("", password.to_owned()),
     };
+    let create = |secret: &str| format!("CREATE USER {account} IDENTIFIED BY {by}'{secret}'");
+    let lines = |secret| if is_there { vec![grant.clone()] } else { vec![create(secret), grant.clone()] };
     Ok(Step::of(What::Sql(lines(&secret), lines(MASK)), lacks.is_empty()))
-}
-
-/// What stands for a password in a statement. MariaDB writes statements into its binary log as they are, so
-/// it gets the hash of the password; MySQL writes the hash itself.
-fn secret(session: &mut Session, password: &str) -> Result<(&'static str, String)> {
-    if session.about.flavour != Flavour::MariaDb {
-        return Ok(("", password.to_owned()));
-    }
-    let password = session.quote(password);
-    let hash = session.value(&format!("SELECT CONCAT('*', UPPER(SHA1(UNHEX(SHA1({password})))))"))?;
-    Ok(("PASSWORD ", hash.context("the server gives no SHA1()")?))
 }
 
 /// Connects as the account.

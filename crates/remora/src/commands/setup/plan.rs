@@ -34,12 +34,11 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn make(arguments: &Arguments, name: &str, session: &mut Session) -> Result<Plan> {
-        if !arguments.encrypt {
-            repository::may_be_in_clear(&arguments.to, &Location::of(&arguments.to.join(name))?)?;
-        }
         let folders = Folders { etc: arguments.etc.clone(), name: name.to_owned() };
-        if arguments.encrypt {
-            refuse_another_key(&arguments.to, name, &folders.own("key"))?;
+        let home = Location::new(&arguments.to, name)?;
+        match arguments.encrypt {
+            true => refuse_another_key((name, home), &folders.own("key"))?,
+            false => repository::may_be_in_clear(&arguments.to, &home)?,
         }
         let text = |value: Option<String>| value.unwrap_or_default();
         let socket = text(session.value("SELECT @@socket")?);
@@ -105,21 +104,20 @@ impl Plan {
 }
 
 /// Refuses a name that is encrypted already, unless its key is where the units have theirs.
-fn refuse_another_key(repository: &Path, name: &str, key: &Path) -> Result<()> {
-    let home = Location::of(&repository.join(name))?;
-    let is_new = home.folder().is_some_and(|folder| !folder.is_dir());
-    if is_new || !block::is_encrypted(&*home.store())? {
+fn refuse_another_key((name, home): (&str, Location), key: &Path) -> Result<()> {
+    if !block::is_encrypted(&*home.store())? {
         return Ok(());
     }
-    let (shown, key_shown) = (home.shown(), key.display());
+    let shown = key.display();
     if !key.exists() {
         return Err(usage(format!(
-            "{shown} is encrypted already: write its put key into {key_shown} ('remora key put FULL-KEY {key_shown}'), or \
-             give another --name"
+            "{} is encrypted already: write its put key into {shown} ('remora key put FULL-KEY {shown}'), or give another \
+             --name",
+            home.shown()
         )));
     }
     let known = KeyFile(Some(key.to_owned())).read()?;
-    Named::open((name.to_owned(), home), known.as_ref()).with_context(|| key_shown.to_string())?;
+    Named::open((name.to_owned(), home), known.as_ref()).with_context(|| shown.to_string())?;
     Ok(())
 }
 

@@ -7,7 +7,6 @@ use std::{fs, iter};
 use anyhow::{Context, Result, bail};
 use block::restore::Request;
 use block::{Repository, RunContext};
-use failure::Failure;
 use instance::binary_log::{self, BinaryLog, Position};
 use instance::requirements::{NOTHING, Requirements};
 use instance::table_check::{self, Checked};
@@ -39,12 +38,8 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     let request = Request::new(generation, arguments.jobs.unwrap_or_else(commands::cores));
     let damages = match boot(&named, request, wanted, (&stop, report)) {
-        Err(error) if matches!(error.downcast_ref(), Some(Failure::Damage(_))) => {
-            report.warn(&format!("{error:#}: now everything is verified, to find and note all damage"));
-            super::all_of(&named, (request.jobs, None), &stop, report)?;
-            return Ok(Exit::Damaged);
-        }
-        booted => booted?,
+        Ok(damages) => damages,
+        Err(error) => return super::after_damage(error, &named, request.jobs, (&stop, report)),
     };
     Ok(match (damages, is_mixed) {
         (0, false) => Exit::Done,

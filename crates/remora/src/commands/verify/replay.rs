@@ -37,7 +37,10 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let (before, after) = pair(&named, number)?;
     let stop = commands::stop_flag(report)?;
     let proof = Proof { arguments, named: &named, stop: &stop, report };
-    let found = proof.compare(&before, &after)?;
+    let found = match proof.compare(&before, &after) {
+        Ok(found) => found,
+        Err(error) => return super::after_damage(error, &named, commands::cores(), (&stop, report)),
+    };
     report.end();
     let name = &named.name;
     let (before, after) = (before.number, after.number);

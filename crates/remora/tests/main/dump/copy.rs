@@ -6,7 +6,7 @@ use sandbox::{Product, Sandbox};
 use server::Session;
 
 use super::interrupt::many_chunks_of;
-use super::{Gate, Pair, assert_equal, case, described, run_sql};
+use super::{Gate, Pair, assert_equal, case, described, fill, run_sql};
 use crate::schema;
 use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, until};
 
@@ -104,19 +104,8 @@ fn a_copy_is_resumed_after_either_server_was_killed_and_sends_only_what_is_missi
     on_products(&of_today(products()), |product| {
         let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
         let mut source = pair.source();
-        for sql in [
-            "CREATE DATABASE d",
-            "CREATE TABLE d.t (id INT PRIMARY KEY, v CHAR(200) NOT NULL DEFAULT 'x', KEY (v)) DEFAULT CHARSET latin1",
-            "CREATE TABLE d.log (day INT)",
-            "INSERT INTO d.t (id) VALUES (1)",
-        ] {
-            source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        }
-        for doubling in 0..13 {
-            let sql = format!("INSERT INTO d.t (id) SELECT id + {} FROM d.t", 1 << doubling);
-            source.execute(&sql).unwrap();
-        }
-        source.strings("ANALYZE TABLE d.t").unwrap();
+        fill(&mut source, 13);
+        source.execute("CREATE TABLE d.log (day INT)").unwrap();
         let sql = "CREATE TRIGGER d.notes AFTER INSERT ON d.t FOR EACH ROW INSERT INTO d.log VALUES (1)";
         source.execute(sql).unwrap();
         let running = halfway(&pair, &["d"], 6);

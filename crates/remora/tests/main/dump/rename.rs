@@ -1,7 +1,7 @@
 //! Copies under another name of the database, also onto the same server.
 
-use super::Pair;
 use super::copy::{copy, halfway, url};
+use super::{Pair, fill};
 use crate::support::{Ended, of_today, on_products, products, remora};
 
 /// A database with all kinds of objects that name their database, and one that is not copied.
@@ -76,14 +76,8 @@ fn a_database_is_copied_within_one_server_and_a_killed_copy_is_resumed() {
     on_products(&of_today(products()), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut source = pair.source();
-        source.execute("CREATE DATABASE d").unwrap();
-        source.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v CHAR(200) NOT NULL DEFAULT 'x')").unwrap();
+        fill(&mut source, 12);
         source.execute("CREATE PROCEDURE d.p() SELECT COUNT(*) FROM t").unwrap();
-        source.execute("INSERT INTO d.t (id) VALUES (1)").unwrap();
-        for doubling in 0..12 {
-            source.execute(&format!("INSERT INTO d.t (id) SELECT id + {} FROM d.t", 1 << doubling)).unwrap();
-        }
-        source.strings("ANALYZE TABLE d.t").unwrap();
         let rename = ["d", "--rename", "d:e"];
         source.execute("CREATE EVENT d.zzz ON SCHEDULE EVERY 1 DAY DO SELECT 1").unwrap();
         halfway(&pair, &rename, 3).kill();

@@ -35,7 +35,13 @@ fn one_table_is_dumped_with_its_triggers() {
     assert_eq!(pair.target().value(definer).unwrap().as_deref(), Some("root@localhost"));
     // A pattern that matches nothing is an error, and so is a folder that exists.
     pair.dump(&["d.nothing", "-o", "other"]).exits(1).says(&["d.nothing"]);
-    pair.dump(&["d", "-o", "all"]).exits(1).says(&["all", "already exists"]);
+    for (folder, file) in [("all", None), ("empty", None), ("other", Some("letter"))] {
+        std::fs::create_dir_all(pair.path(folder)).unwrap();
+        file.into_iter().for_each(|name| std::fs::write(pair.path(folder).join(name), "x").unwrap());
+        let ended =
+            pair.dump(&["d", "-o", folder]).exits(1).says(&[folder, "already exists; give a new folder"]);
+        assert!(!ended.err.contains("--resume"), "{}", ended.err);
+    }
 }
 
 #[test]
