@@ -9,7 +9,8 @@
 //! 4. [`row`] reads the rows of an event, with the table that an event before it described
 //!    ([`tables::Tables`]). [`json`] reads MySQL's JSON.
 //!
-//! Events can be passed to a server again as a [`statement`]. An [`archive`] keeps the logs of a server.
+//! Values become SQL that means exactly them ([`literal`]). Events can be passed to a server again as a
+//! [`statement`]. An [`archive`] keeps the logs of a server.
 //!
 //! No part holds more than one event in memory. Any input yields events, or a [`Corrupt`] that names the
 //! place.
@@ -20,6 +21,7 @@ mod error;
 pub mod event;
 pub mod group;
 pub mod json;
+pub mod literal;
 pub mod reader;
 pub mod row;
 pub mod statement;

@@ -7,6 +7,7 @@
 //! chunks stay, others are replaced, so that the target is one state of the source in the end.
 
 mod dry_run;
+mod followed;
 mod rename;
 mod replica_lag;
 mod rows;
@@ -16,8 +17,8 @@ mod stopped;
 use std::collections::BTreeSet;
 
 use codec::Codec;
-use server::catalogue::{Catalogue, KnownTables, settled_before};
-use server::{Session, Target};
+use server::catalogue::{Catalogue, KnownTables, Table, settled_before};
+use server::{Session, TableName, Target};
 
 pub use dry_run::{CopyPlan, plan};
 pub use rename::Renames;
@@ -42,9 +43,15 @@ pub struct CopyRequest {
     pub renames: Renames,
     /// Replicas of the target for which chunks wait.
     pub max_lags: Vec<MaxLag>,
+    /// Whether the copy is to be followed, and what says why these tables can't be: nothing on the target may
+    /// change by itself then, and the target keeps the note of what is a part of the copy.
+    pub follow: Option<Refusals>,
     /// How it is written. Each session that reads has one that writes, so both have the same number.
     pub write: WriteRequest,
 }
+
+/// Says why tables can't be followed, a line for each reason.
+pub type Refusals = fn(&mut Session, &[&Table]) -> Result<Vec<String>, server::Error>;
 
 /// What was copied.
 #[derive(Clone, Debug)]
@@ -55,6 +62,8 @@ pub struct CopySummary {
     pub source: crate::Source,
     /// What is missing on the target, or changed on the source meanwhile, a line for each.
     pub omitted: Vec<String>,
+    /// The tables as the source defines them, and their names on the target.
+    pub tables: Vec<(Table, TableName)>,
 }
 
 /// Copies databases and tables from one server into another that does not have them.
@@ -80,6 +89,7 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     load::fit(&mut target, &mut manifest, &write.definer, &mut summary)?;
     ledger.lock(&mut target)?;
     load::check(&mut target, write, &manifest, &ledger)?;
+    followed::check(&mut session, &tables, request.follow)?;
     let held = reading::block_ddl(from, &tables, read.block_ddl)?;
     let mut snapshot = reading::begin(context, from, read, &tables)?;
     reading::describe(&mut manifest.source, &mut session, &mut snapshot)?;
@@ -114,9 +124,18 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     let after = Catalogue::definitions_since(&mut session, &read.selection, &known)?;
     let mut omitted = missing(&mut session, &before, (&tables, read))?;
     omitted.extend(reading::changes("copy", (&tables, &before), &after));
-    let load = load.close(&mut target)?;
+    let copied = followed::names(&tables, &load.manifest);
+    let load = if request.follow.is_some() { load.summary } else { load.close(&mut target)? };
     omitted.extend(load.omitted.iter().cloned());
-    Ok(CopySummary { load, source, omitted })
+    Ok(CopySummary { load, source, omitted, tables: copied })
+}
+
+/// Identifies a copy on its target.
+///
+/// # Errors
+/// Those of the source.
+pub fn copy_id(from: &Target, request: &CopyRequest) -> Result<String, Error> {
+    id(&mut request.read.connect(from)?, &request.read, &request.renames)
 }
 
 /// The servers of a copy: source and target.
@@ -148,7 +167,7 @@ impl Prepared {
     fn new(
         context: &Context,
         (from, to): Servers<'_>,
-        CopyRequest { read, renames, max_lags, write }: &CopyRequest,
+        request @ CopyRequest { read, renames, max_lags, write, .. }: &CopyRequest,
     ) -> Result<Prepared, Error> {
         let mut session = read.connect(from)?;
         let mut target = load::connect(to, write)?;
@@ -169,6 +188,9 @@ impl Prepared {
         let mut summary = LoadSummary::default();
         tables.iter().for_each(|entry| summary.rewrites.extend(entry.masked()));
         renames.apply(&mut manifest, &mut summary)?;
+        if request.follow.is_some() {
+            followed::leave_out(&mut manifest, &mut summary);
+        }
         let ledger = Ledger::of_copy(&manifest.id);
         Ok(Prepared { session, target, lags, settled, before, tables, manifest, ledger, summary })
     }

@@ -43,7 +43,9 @@ mod verify;
 
 pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
-pub use copy::{CopyPlan, CopyRequest, CopySummary, MaxLag, Renames, copy, plan as plan_copy};
+pub use copy::{
+    CopyPlan, CopyRequest, CopySummary, MaxLag, Refusals, Renames, copy, copy_id, plan as plan_copy,
+};
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
 pub use error::Error;

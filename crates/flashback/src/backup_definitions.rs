@@ -16,7 +16,7 @@ use seal::Key;
 use transactions::{Definitions, Place};
 
 use crate::cascades::Origin;
-use crate::table_references::{Effect, TableReferences};
+use transactions::table_references::{Effect, TableReferences};
 
 /// The definitions of all backups of a name.
 pub struct FromBackups {

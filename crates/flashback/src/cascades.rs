@@ -38,7 +38,7 @@ use self::seeds::Seeds;
 use self::span::Span;
 use self::tracking::{Cause, Notes};
 use crate::table_form::{Obstacle, TableForm};
-use crate::table_references::{Effect, TableReferences};
+use transactions::table_references::{Effect, TableReferences};
 
 /// InnoDB tells again how much a transaction has changed when it was not asked for 0.1 s (`trx0i_s.cc`).
 const TOLD_ANEW: Duration = Duration::from_millis(150);

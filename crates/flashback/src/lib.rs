@@ -8,12 +8,10 @@
 
 mod backup_definitions;
 mod cascades;
-mod literal;
 pub mod script;
 mod spool;
 mod statement;
 mod table_form;
-mod table_references;
 mod undo;
 mod undo_record;
 

@@ -9,9 +9,9 @@ use std::io::Write;
 use anyhow::Result;
 use progress::count;
 
-use crate::literal;
 use crate::undo::Sums;
 use crate::undo_record::{Records, STATEMENT_MAX};
+use binlog::literal;
 
 /// Statements up to this length are taken by every server and every client, whatever their settings.
 const USUAL_MAX: u64 = 1 << 20;

@@ -3,8 +3,8 @@
 use binlog::event::table::Table;
 use binlog::row::{Cell, Image, Row, Value};
 
-use crate::literal;
 use crate::table_form::{Column, Obstacle, TableForm};
+use binlog::literal;
 
 const USE_ROWS: &str = "look at it with remora log --rows, and write its statement yourself";
 

@@ -9,7 +9,7 @@ use innodb::table::{Generated, KeyKind};
 use server::quote_name;
 use transactions::{Known, logged};
 
-use crate::literal::{self, Letters};
+use binlog::literal::{self, Letters};
 
 /// Tables that are kept. Servers that run for long give ever higher numbers.
 const KEPT_MAX: usize = 4096;

@@ -18,8 +18,8 @@ use crate::cascades::{Cascades, Found};
 use crate::spool::Spool;
 use crate::statement::{self, Statement};
 use crate::table_form::{Obstacle, TableForm, TableForms};
-use crate::table_references::{Effect, TableReferences};
 use crate::undo_record::{Record, Records, STATEMENT_MAX};
+use transactions::table_references::{Effect, TableReferences};
 
 /// Transactions whose names are kept, for people.
 const NAMES_MAX: usize = 20;

@@ -192,6 +192,9 @@ impl Exit {
             if let Some(error) = cause.downcast_ref::<dump::Error>() {
                 return of_dump(error);
             }
+            if let Some(error) = cause.downcast_ref::<follow::Error>() {
+                return of_follow(error);
+            }
             if let Some(error) = cause.downcast_ref::<server::Error>() {
                 return of_server(error);
             }
@@ -214,6 +217,16 @@ fn of_dump(error: &dump::Error) -> Exit {
         E::Interrupted { .. } => Exit::Failed,
         E::Server(error) => of_server(error),
         E::Object { source, .. } => of_server(source),
+        _ => Exit::Failed,
+    }
+}
+
+fn of_follow(error: &follow::Error) -> Exit {
+    use follow::Error as E;
+    match error {
+        E::Different { .. } | E::Corrupt { .. } => Exit::Damaged,
+        E::Busy => Exit::Busy,
+        E::Server(error) => of_server(error),
         _ => Exit::Failed,
     }
 }

@@ -14,6 +14,7 @@ pub mod names;
 mod reread;
 mod source;
 mod statement_text;
+pub mod table_references;
 mod transaction;
 mod walk;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use server::{Session, TableName};
 
-use super::{CopyRequest, Prepared, Servers, missing};
+use super::{CopyRequest, Prepared, Servers, followed, missing};
 use crate::load;
 use crate::manifest::TableEntry;
 use crate::{Context, Error, reading};
@@ -49,6 +49,7 @@ pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     for check in load::CHECKS {
         refusal(check(&mut target, write, &manifest, &ledger), &mut refused)?;
     }
+    refused.extend(followed::refused(&mut session, &tables, request.follow)?);
     let mut omitted = missing(&mut session, &before, (&tables, read))?;
     omitted.extend(summary.omitted);
     let due: Vec<&TableEntry> = tables.iter().filter(|entry| entry.is_due()).collect();

@@ -1,11 +1,13 @@
 //! `remora copy`
 
+mod follow;
+
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use dump::{
-    CopyPlan, CopyRequest, CopySummary, Definer, Limits, MaxLag, Pattern, ReadRequest, Renames, Selection,
-    Verify, WriteRequest,
+    CopyPlan, CopyRequest, CopySummary, Definer, Limits, MaxLag, Pattern, ReadRequest, Refusals, Renames,
+    Selection, Verify, WriteRequest,
 };
 use failure::usage;
 use humanize::date_time;
@@ -29,7 +31,9 @@ const EXAMPLES: &str = "EXAMPLES
   remora copy mysql://root@db1 mysql://root@db1 shop --rename shop:test --mask 'shop.*.email=fake:email'
       a copy for tests on the same server, with masked addresses
   remora copy mysql://root@db1 mysql://root@db2 shop --resume
-      go on with a copy that was stopped";
+      go on with a copy that was stopped
+  remora copy mysql://root@db1 mysql://root@db2 shop --follow apply
+      copy, then apply what db1 commits until it is stopped; --resume continues";
 
 /// Copy databases from one server into another, without a folder in between; all rows are read back and
 /// compared
@@ -80,6 +84,15 @@ pub(crate) struct Arguments {
     /// Say what can't go, what changes on the way and how much it is, and copy nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
+
+    /// Then apply to B what A commits, until stopped: rows of A's binary log, in the order of transactions.
+    /// What can't be applied exactly ends it, such as DDL; --resume compares all rows then, and continues
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["condition", "mask", "no_data"])]
+    follow: Option<follow::Follow>,
+
+    /// With --follow: apply what A's binary log has now, and end
+    #[arg(long, requires = "follow", conflicts_with = "dry_run")]
+    once: bool,
 
     /// Continue a copy that was stopped, with the same names and conditions
     #[arg(long)]
@@ -152,11 +165,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         report.end();
         return tell_plan(&plan, report);
     }
+    if arguments.follow.is_some() {
+        return follow::run((&from, &to), &request, arguments.once, report);
+    }
     let summary = dump::copy(&world(report)?, (&from, &to), &request)?;
     report.end();
-    for line in &summary.omitted {
-        report.warn(&format!("not copied: {line}"));
-    }
+    tell_omitted(&summary.omitted, report);
     summarise(&summary, began.elapsed().as_secs_f64(), report)?;
     Ok(if summary.omitted.is_empty() { Exit::Done } else { Exit::Partial })
 }
@@ -186,6 +200,7 @@ fn request(arguments: &Arguments, max_lags: Vec<MaxLag>) -> anyhow::Result<CopyR
             kill_long_queries: arguments.kill_long_queries,
         },
         max_lags,
+        follow: arguments.follow.map(|_| -> Refusals { ::follow::refusals }),
         renames: Renames::new(&arguments.rename).map_err(|why| usage(format!("--rename: {why}")))?,
         write: WriteRequest {
             sessions,
@@ -235,6 +250,12 @@ fn tell_plan(plan: &CopyPlan, report: &Report) -> anyhow::Result<Exit> {
         (true, false) => Exit::Partial,
         (true, true) => Exit::Done,
     })
+}
+
+fn tell_omitted(omitted: &[String], report: &Report) {
+    for line in omitted {
+        report.warn(&format!("not copied: {line}"));
+    }
 }
 
 fn summarise(summary: &CopySummary, seconds: f64, report: &Report) -> anyhow::Result<()> {

@@ -16,6 +16,8 @@ use crate::support::{Ended, Running, connect, remora, start, tell, until};
 mod account;
 #[path = "dump/copy.rs"]
 mod copy;
+#[path = "dump/copy_follow.rs"]
+mod copy_follow;
 #[path = "dump/copy_kill.rs"]
 mod copy_kill;
 #[path = "dump/damage.rs"]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sandbox::Product;
+use sandbox::{Family, Product};
 use server::Session;
 
 use super::Pair;
@@ -206,6 +206,14 @@ const KEPT: &[Kind] = &[
     Kind { before: "FLOAT", ..kind("float_more", "FLOAT(10,2)", BITS, &["0.121", "0.124", "0.12"]) },
     Kind { before: "DOUBLE", ..kind("double_more", "DOUBLE(12,3)", BITS, &["0.1231", "0.1232", "0.123"]) },
 ];
+
+/// Types of a server's family: name, column, and values. The server may not know all of them.
+pub(super) fn kinds_of(
+    product: Product,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+    let own = if product.family() == Family::MariaDb { KINDS_OF_MARIADB } else { KINDS_OF_MYSQL };
+    KINDS.iter().chain(own).map(|kind| (kind.name, kind.column, kind.values))
+}
 
 /// A table of one row for every pair of values: it holds the first value, then the second.
 struct Case {

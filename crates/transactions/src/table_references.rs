@@ -1,11 +1,11 @@
 //! Which tables a statement may be about, as far as its text says.
 
+use crate::effective_statement::{acting, word};
 use innodb::table::sql::{Kind, Token};
-use transactions::effective_statement::{acting, word};
 
 /// What a statement does to tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// Nothing to their rows and columns.
     None,
     /// It changes what they are, or empties them.
@@ -31,7 +31,8 @@ const PLAIN: &str = "ABS ADDDATE ADDTIME ALL AND ANY AS AVG BETWEEN BIGINT BINAR
     UUID VALUE VALUES VARCHAR WHEN WHERE XOR YEAR";
 
 /// A statement.
-pub(crate) struct TableReferences {
+pub struct TableReferences {
+    /// What it does.
     pub effect: Effect,
     /// Tables: database, if it says one, and name.
     tables: Vec<(Option<String>, String)>,
@@ -45,7 +46,8 @@ pub(crate) struct TableReferences {
 
 impl TableReferences {
     /// Reads a statement.
-    pub(crate) fn of(sql: &str) -> TableReferences {
+    #[must_use]
+    pub fn of(sql: &str) -> TableReferences {
         let unclear = TableReferences {
             effect: Effect::Rows,
             tables: Vec::new(),
@@ -97,7 +99,7 @@ impl TableReferences {
 
     /// Whether it may be about a table for which this holds, or about all of a database. `schema` is the
     /// default database.
-    pub(crate) fn is_about(&self, schema: &str, is_meant: impl FnMut(&str, Option<&str>) -> bool) -> bool {
+    pub fn is_about(&self, schema: &str, is_meant: impl FnMut(&str, Option<&str>) -> bool) -> bool {
         self.is_calling || self.names(schema, is_meant)
     }
 
@@ -115,7 +117,8 @@ impl TableReferences {
     }
 
     /// Whether it may change what this table is.
-    pub(crate) fn redefines(&self, default: &str, schema: &str, table: &str) -> bool {
+    #[must_use]
+    pub fn redefines(&self, default: &str, schema: &str, table: &str) -> bool {
         let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
         self.effect == Effect::Definition
             && self.names(default, |own, name| same(own, schema) && name.is_none_or(|name| same(name, table)))

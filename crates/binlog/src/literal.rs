@@ -1,16 +1,17 @@
 //! Values as SQL that means exactly them, whatever the column's character set.
 //!
-//! The script sets NAMES utf8mb4, the time zone +00:00, and an `sql_mode` in which a backslash escapes.
+//! The session has NAMES utf8mb4, the time zone +00:00, and an `sql_mode` in which a backslash escapes.
 
 use std::fmt::Write;
 
-use binlog::column::Type;
-use binlog::event::table::{BINARY, Column};
-use binlog::row::Value;
 use innodb::table::collation::Collation;
 
+use crate::column::Type;
+use crate::event::table::{BINARY, Column};
+use crate::row::Value;
+
 /// Why a value can't be written.
-pub(crate) type Fault = &'static str;
+pub type Fault = &'static str;
 
 /// Character sets in which bytes of ASCII are its letters.
 const LIKE_ASCII: [&str; 13] = [
@@ -30,6 +31,8 @@ pub enum Letters {
 }
 
 impl Letters {
+    /// Those of a column whose collation is known.
+    #[must_use]
     pub fn of(column: &Column) -> Letters {
         if matches!(column.kind, Type::Geometry(_) | Type::Vector(_)) {
             return Letters::None;
@@ -45,7 +48,8 @@ impl Letters {
 
 /// Whether a column is to be compared as bytes: its collation takes different texts for equal, JSON takes 1
 /// and 1.0 for equal, and VECTOR is not comparable otherwise.
-pub(crate) fn is_loose(column: &Column) -> bool {
+#[must_use]
+pub fn is_loose(column: &Column) -> bool {
     let is_text = matches!(
         column.kind,
         Type::Char(_) | Type::Varchar(_) | Type::PackedVarchar(_) | Type::Blob(_) | Type::PackedBlob(_)
@@ -54,7 +58,10 @@ pub(crate) fn is_loose(column: &Column) -> bool {
 }
 
 /// Appends a value that is to be compared with a column, or stored in it.
-pub(crate) fn write(value: &Value<'_>, letters: Letters, out: &mut String) -> Result<(), Fault> {
+///
+/// # Errors
+/// Why it has no such SQL.
+pub fn write(value: &Value<'_>, letters: Letters, out: &mut String) -> Result<(), Fault> {
     match value {
         Value::Null => out.push_str("NULL"),
         Value::Int(number) => print(out, number),
@@ -85,7 +92,8 @@ pub(crate) fn write(value: &Value<'_>, letters: Letters, out: &mut String) -> Re
 }
 
 /// A name, to be compared with one.
-pub(crate) fn name(name: &str) -> String {
+#[must_use]
+pub fn name(name: &str) -> String {
     let mut out = String::new();
     match is_plain(name, Letters::Utf8) {
         true => quote(name, &mut out),
@@ -95,7 +103,8 @@ pub(crate) fn name(name: &str) -> String {
 }
 
 /// Why a value that can be compared can't be stored again.
-pub(crate) fn unstorable(value: &Value<'_>) -> Option<Fault> {
+#[must_use]
+pub fn unstorable(value: &Value<'_>) -> Option<Fault> {
     match value {
         // In strict mode.
         Value::Enum(0, _) => Some("it is no member of the ENUM, and servers refuse to store that"),

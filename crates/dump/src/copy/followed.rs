@@ -1,0 +1,63 @@
+//! A copy that is to be followed: rows of the source's log are applied to it afterwards.
+
+use server::catalogue::{Kind, Table};
+use server::{Session, TableName};
+
+use super::Refusals;
+use crate::Error;
+use crate::load::LoadSummary;
+use crate::manifest::{Manifest, TableEntry};
+
+/// Refuses tables that can't be followed, all reasons at once.
+pub(super) fn check(
+    session: &mut Session,
+    tables: &[TableEntry],
+    refusals: Option<Refusals>,
+) -> Result<(), Error> {
+    let why = refused(session, tables, refusals)?;
+    if why.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Mismatch(format!("it can't be followed: {}", why.join("; "))))
+}
+
+/// Why tables can't be followed, a line for each reason.
+pub(super) fn refused(
+    session: &mut Session,
+    tables: &[TableEntry],
+    refusals: Option<Refusals>,
+) -> Result<Vec<String>, Error> {
+    let Some(refusals) = refusals else { return Ok(Vec::new()) };
+    let tables: Vec<&Table> = tables.iter().map(|entry| &entry.table).collect();
+    Ok(refusals(session, &tables)?)
+}
+
+/// Leaves out what would change rows on the target once more: the log of the source has what it did there.
+pub(super) fn leave_out(manifest: &mut Manifest, summary: &mut LoadSummary) {
+    manifest.objects.retain(|object| match object.kind {
+        Kind::Trigger | Kind::Event => {
+            let title = object.title();
+            summary
+                .omitted
+                .push(format!("{title}: it would change rows a second time; make it when B takes over"));
+            false
+        }
+        Kind::Sequence => {
+            let title = object.title();
+            summary
+                .omitted
+                .push(format!("{title}: it is there, but does not follow; set it when B takes over"));
+            true
+        }
+        _ => true,
+    });
+}
+
+/// The tables as the source defines them, and their names on the target.
+pub(super) fn names(tables: &[TableEntry], manifest: &Manifest) -> Vec<(Table, TableName)> {
+    let on_target = |own: &TableEntry| {
+        let entry = manifest.tables.iter().find(|entry| entry.place == own.place)?;
+        Some((own.table.clone(), entry.table.name.clone()))
+    };
+    tables.iter().filter_map(on_target).collect()
+}

@@ -1,0 +1,114 @@
+//! What keeps a source from being followed, found before anything is copied.
+
+use std::collections::BTreeSet;
+
+use server::catalogue::{Origin, Table};
+use server::{Error, Session, TableName, prepared_xa, xa_literal};
+
+/// Why these tables can't be followed, a line for each reason.
+///
+/// # Errors
+/// Those of the server.
+pub fn refusals(session: &mut Session, tables: &[&Table]) -> Result<Vec<String>, Error> {
+    let mut why = log(session)?;
+    why.extend(tables.iter().filter_map(|table| of_table(table)));
+    let names: BTreeSet<&TableName> = tables.iter().map(|table| &table.name).collect();
+    for Cascade { key, child, parent } in cascades(session)? {
+        if names.contains(&child) && !names.contains(&parent) {
+            why.push(format!(
+                "table {child}: its foreign key {key} changes rows along with those of {parent}, which is not copied, \
+                 and the binary log may not have that"
+            ));
+        }
+    }
+    Ok(why)
+}
+
+/// The tables whose changes change rows of others, by CASCADE or SET NULL of a foreign key.
+///
+/// # Errors
+/// Those of the server.
+pub fn cascading(session: &mut Session) -> Result<BTreeSet<TableName>, Error> {
+    Ok(cascades(session)?.into_iter().map(|cascade| cascade.parent).collect())
+}
+
+fn of_table(table: &Table) -> Option<String> {
+    let is_generated = |column: &&server::catalogue::Column| {
+        column.origin != Origin::Stored && table.key.contains(&column.name)
+    };
+    let why = if table.key.is_empty() {
+        "it has no primary key, so that the rows that change can't be found"
+    } else if table.versioned {
+        "it is system-versioned"
+    } else if !table.is_transactional() {
+        "its engine can't roll back"
+    } else if table.columns.iter().any(|column| is_generated(&column)) {
+        "its key has a generated column"
+    } else {
+        return None;
+    };
+    Some(format!("table {}: {why}", table.name))
+}
+
+/// What is wrong with the log.
+fn log(session: &mut Session) -> Result<Vec<String>, Error> {
+    if !session.about.log_bin {
+        return Ok(vec!["the source has no binary log (log_bin)".to_owned()]);
+    }
+    let mut why = Vec::new();
+    for (name, good, what) in [
+        ("binlog_format", &["ROW"][..], "statements can't be applied exactly"),
+        ("binlog_row_image", &["FULL", "FULL_NODUP"], "rows must be logged whole"),
+    ] {
+        let value = session.value(&format!("SELECT @@GLOBAL.{name}"))?.unwrap_or_default();
+        if !good.contains(&value.as_str()) {
+            let wanted = good.first().copied().unwrap_or_default();
+            why.push(format!("{name} of the source is {value}: {what}. SET GLOBAL {name} = '{wanted}' changes that for new sessions"));
+        }
+    }
+    let row = session.binary_log_status()?.into_iter().next().unwrap_or_default();
+    if row.iter().skip(2).take(2).flatten().any(|databases| !databases.is_empty()) {
+        why.push("the source does not log every database (binlog_do_db, binlog_ignore_db)".to_owned());
+    }
+    let updates = session.value("SELECT @@GLOBAL.log_slave_updates")?;
+    if updates.is_some_and(|value| value == "0") && !session.replica_status()?.is_empty() {
+        why.push(
+            "the source is a replica and does not log what it replicates (log_slave_updates)".to_owned(),
+        );
+    }
+    match prepared_xa(session) {
+        Ok(prepared) => why.extend(prepared.iter().map(|name| {
+            format!(
+                "an XA transaction is prepared, and its rows are in no snapshot: end {}",
+                xa_literal(name)
+            )
+        })),
+        // MySQL hides them without XA_RECOVER_ADMIN. Their commit would end following.
+        Err(error) if error.code().is_some() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(why)
+}
+
+/// A foreign key that changes rows.
+struct Cascade {
+    key: String,
+    child: TableName,
+    parent: TableName,
+}
+
+fn cascades(session: &mut Session) -> Result<Vec<Cascade>, Error> {
+    let rows = session.strings(
+        "SELECT CONSTRAINT_NAME, CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME \
+         FROM information_schema.REFERENTIAL_CONSTRAINTS \
+         WHERE DELETE_RULE IN ('CASCADE', 'SET NULL') OR UPDATE_RULE IN ('CASCADE', 'SET NULL')",
+    )?;
+    let cascade = |row: Vec<Option<String>>| {
+        let mut cells = row.into_iter().flatten();
+        let mut next = || cells.next();
+        let key = next()?;
+        let child = TableName { schema: next()?, table: next()? };
+        Some(Cascade { key, child, parent: TableName { schema: next()?, table: next()? } })
+    };
+    Ok(rows.into_iter().filter_map(cascade).collect())
+}

@@ -1,0 +1,71 @@
+//! Errors, as many kinds as callers treat differently.
+
+/// Why following ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log has something that can't be applied exactly.
+    #[error(
+        "{place}: {what}. What was before it is applied. With --resume all rows are compared with a new snapshot, what \
+         differs is sent, and following continues from there"
+    )]
+    Unapplied {
+        /// Where in the source's log.
+        place: String,
+        /// What it is.
+        what: String,
+    },
+
+    /// The target is not as the log says.
+    #[error(
+        "{place}: the target differs from the source: {what}. With --resume all rows are compared with a new snapshot, \
+         and what differs is sent"
+    )]
+    Different {
+        /// Where in the source's log.
+        place: String,
+        /// What differs.
+        what: String,
+    },
+
+    /// The log can't be read.
+    #[error("the source sent a damaged event of {file}: {source}")]
+    Corrupt {
+        /// The file of the source's log.
+        file: String,
+        /// What is wrong.
+        source: binlog::Corrupt,
+    },
+
+    /// It can't be done as it was asked for.
+    #[error("{0}")]
+    Refused(String),
+
+    /// Another process does the same.
+    #[error("another copy of the same is running into this server; wait until it has ended")]
+    Busy,
+
+    /// It is to be done again from the noted position.
+    #[error("{0}")]
+    Again(&'static str),
+
+    /// A server refused something, or was lost.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+}
+
+impl Error {
+    /// Whether it may well go on with another connection.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Error::Again(_) => true,
+            Error::Server(error) => error.is_passing(),
+            _ => false,
+        }
+    }
+
+    /// Whether only a new snapshot helps.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Error::Unapplied { .. } | Error::Different { .. })
+    }
+}

@@ -1,0 +1,245 @@
+//! Rows of a table as SQL for the target.
+
+use binlog::column::Type;
+use binlog::event::table::Table as LogTable;
+use binlog::literal::{self, Letters};
+use binlog::row::{Cell, Image, Value};
+use server::catalogue::Origin;
+use server::{Flavour, quote_name};
+
+use crate::Followed;
+
+/// The beginning of the name of a column that MariaDB adds for a unique key that is too long.
+const HASH_COLUMN: &str = "DB_ROW_HASH_";
+
+/// The primary key of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    /// As the log stores it: what tells two keys apart.
+    pub(crate) bytes: Vec<u8>,
+    /// As SQL: a value, or a condition if the key has several columns.
+    pub(crate) text: String,
+}
+
+/// The values of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Values {
+    /// In parentheses.
+    pub(crate) text: String,
+    /// Whether the target may store one only without a strict `sql_mode`: what is no member of its ENUM, 1900
+    /// in YEAR(2), and the largest number of FLOAT(5,2), which is rounded to one that is out of range.
+    pub(crate) is_lax: bool,
+}
+
+/// How rows of a table become SQL.
+pub(crate) struct Form {
+    /// The table on the source, for messages.
+    pub(crate) source: String,
+    /// The table on the target, quoted.
+    pub(crate) target: String,
+    /// The columns that are written: `(a, b)`.
+    pub(crate) names: String,
+    /// Whether foreign keys change other rows along with these.
+    pub(crate) cascades: bool,
+    columns: Vec<Column>,
+    /// The columns of the key, in their order in the table.
+    key: Vec<Column>,
+    target_flavour: Flavour,
+}
+
+#[derive(Clone, Debug)]
+struct Column {
+    /// Which of the table in the log.
+    at: usize,
+    /// Quoted.
+    name: String,
+    letters: Letters,
+    /// The character set of a text.
+    charset: Option<String>,
+    /// Whether it rounds numbers, as FLOAT(5,2).
+    rounds: bool,
+    /// Whether it is YEAR(2), which takes 0 for 2000.
+    is_short_year: bool,
+}
+
+impl Form {
+    /// `table` has the names of its columns.
+    pub(crate) fn new(
+        table: &LogTable,
+        followed: &Followed,
+        target_flavour: Flavour,
+    ) -> Result<Form, String> {
+        let own = &followed.table;
+        let mut columns = Vec::with_capacity(table.columns.len());
+        let mut key = Vec::new();
+        for (at, column) in table.columns.iter().enumerate() {
+            let Some(name) = &column.name else {
+                return Err(format!("the log does not name column {} of table {}", at + 1, own.name));
+            };
+            let Some(defined) = own.columns.iter().find(|defined| defined.name == *name) else {
+                if name.starts_with(HASH_COLUMN) {
+                    continue;
+                }
+                return Err(format!(
+                    "table {} had no column {} when it was copied",
+                    own.name,
+                    quote_name(name)
+                ));
+            };
+            if column.is_unsigned.is_none() && matches!(column.kind, Type::Int(_)) {
+                return Err(format!(
+                    "the log does not say whether column {} of table {} is signed",
+                    quote_name(name),
+                    own.name
+                ));
+            }
+            if defined.origin != Origin::Stored {
+                continue;
+            }
+            let charset = defined.character_set.clone();
+            let is_real = matches!(column.kind, Type::Float | Type::Double);
+            let is_short_year = defined.column_type.eq_ignore_ascii_case("year(2)");
+            let rounds = is_real && defined.column_type.contains('(');
+            let column = Column {
+                at,
+                name: quote_name(name),
+                letters: Letters::of(column),
+                charset,
+                rounds,
+                is_short_year,
+            };
+            if own.key.contains(name) {
+                key.push(column.clone());
+            }
+            columns.push(column);
+        }
+        if key.len() != own.key.len() || key.is_empty() {
+            return Err(format!("the log has not all columns of the key of table {}", own.name));
+        }
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        Ok(Form {
+            source: own.name.to_string(),
+            target: followed.target.to_string(),
+            names: format!("({})", names.join(", ")),
+            cascades: followed.cascades,
+            columns,
+            key,
+            target_flavour,
+        })
+    }
+
+    /// The key of a row.
+    ///
+    /// # Errors
+    /// Why it can't be written.
+    pub(crate) fn key(&self, image: &Image<'_>) -> Result<Key, String> {
+        let (mut bytes, mut parts) = (Vec::new(), Vec::with_capacity(self.key.len()));
+        let cells = self.cells(&self.key, image)?;
+        for (column, cell) in self.key.iter().zip(&cells) {
+            let stored = cell.bytes.ok_or_else(|| self.why(column, "it is NULL in a key"))?;
+            bytes.extend_from_slice(&(stored.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(stored);
+            let value = self.compared(column, cell)?;
+            parts.push(match self.key.len() {
+                1 => value,
+                _ => format!("{} = {value}", column.name),
+            });
+        }
+        let text = if parts.len() == 1 { parts.concat() } else { format!("({})", parts.join(" AND ")) };
+        Ok(Key { bytes, text })
+    }
+
+    /// The condition that holds for the rows with these keys.
+    pub(crate) fn condition(&self, keys: &[&str]) -> String {
+        match self.key.as_slice() {
+            [column] => format!("{} IN ({})", column.name, keys.join(", ")),
+            _ => keys.join(" OR "),
+        }
+    }
+
+    /// All values of a row.
+    ///
+    /// # Errors
+    /// Why they can't be written.
+    pub(crate) fn values(&self, image: &Image<'_>) -> Result<Values, String> {
+        let (stored, is_lax) = self.stored(image)?;
+        Ok(Values { text: format!("({})", stored.join(", ")), is_lax })
+    }
+
+    /// All values of a row, as UPDATE sets them.
+    ///
+    /// # Errors
+    /// Why they can't be written.
+    pub(crate) fn assignments(&self, image: &Image<'_>) -> Result<Values, String> {
+        let (stored, is_lax) = self.stored(image)?;
+        let set = |(column, value): (&Column, String)| format!("{} = {value}", column.name);
+        let text = self.columns.iter().zip(stored).map(set).collect::<Vec<_>>().join(", ");
+        Ok(Values { text, is_lax })
+    }
+
+    fn stored(&self, image: &Image<'_>) -> Result<(Vec<String>, bool), String> {
+        let cells = self.cells(&self.columns, image)?;
+        let mut is_lax = false;
+        let mut stored = Vec::with_capacity(cells.len());
+        for (column, cell) in self.columns.iter().zip(&cells) {
+            let value = self.decoded(column, cell)?;
+            is_lax |= match value {
+                Value::Enum(number, _) => number == 0,
+                Value::Year(year) => column.is_short_year && year == 0,
+                _ => column.rounds,
+            };
+            // MariaDB stores the text of a JSON document.
+            let is_text = matches!(value, Value::Json(_)) && self.target_flavour == Flavour::MariaDb;
+            let is_storable = is_text || matches!(value, Value::Enum(..));
+            if let Some(why) = literal::unstorable(&value).filter(|_| !is_storable) {
+                return Err(self.why(column, why));
+            }
+            stored.push(self.written(column, &value)?);
+        }
+        Ok((stored, is_lax))
+    }
+
+    /// The values of these columns, which are in order.
+    fn cells<'a>(&self, columns: &[Column], image: &Image<'a>) -> Result<Vec<Cell<'a>>, String> {
+        let mut cells = image.cells();
+        let mut found = Vec::with_capacity(columns.len());
+        for column in columns {
+            let cell = cells.find(|cell| cell.at >= column.at).filter(|cell| cell.at == column.at);
+            found.push(cell.ok_or_else(|| {
+                self.why(
+                    column,
+                    "the row was not logged whole (binlog_row_image of its session was not FULL)",
+                )
+            })?);
+        }
+        Ok(found)
+    }
+
+    fn why(&self, column: &Column, why: &str) -> String {
+        format!("a value of {} in {} can't be applied: {why}", column.name, self.source)
+    }
+
+    fn decoded<'a>(&self, column: &Column, cell: &Cell<'a>) -> Result<Value<'a>, String> {
+        cell.value().map_err(|error| self.why(column, &error.to_string()))
+    }
+
+    fn written(&self, column: &Column, value: &Value<'_>) -> Result<String, String> {
+        if column.is_short_year && *value == Value::Year(0) {
+            return Ok("'1900'".to_owned());
+        }
+        let mut text = String::new();
+        literal::write(value, column.letters, &mut text).map_err(|why| self.why(column, why))?;
+        Ok(text)
+    }
+
+    /// A value that is compared with a key, so that the server finds it by the key: a text has the character
+    /// set of its column.
+    fn compared(&self, column: &Column, cell: &Cell<'_>) -> Result<String, String> {
+        let value = self.decoded(column, cell)?;
+        let text = self.written(column, &value)?;
+        Ok(match &column.charset {
+            Some(charset) if text.starts_with("x'") => format!("_{charset} {text}"),
+            _ => text,
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Changes of rows, folded by key: of each row only whether it was there before, and what it is in the end.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::form::{Form, Key, Values};
+
+/// A change of a row.
+pub(crate) enum Change {
+    /// It may be folded with others: the key that a row had, and the key and values that it has now.
+    Folded {
+        /// Its table.
+        form: Rc<Form>,
+        /// The row that was there.
+        removed: Option<Key>,
+        /// The row that is there now.
+        added: Option<(Key, Values)>,
+    },
+    /// A statement that has its place among the others.
+    InOrder(InOrder),
+}
+
+/// A statement that changes one row of a table, and others through foreign keys.
+pub(crate) struct InOrder {
+    /// Its table.
+    pub(crate) form: Rc<Form>,
+    /// The statement.
+    pub(crate) sql: String,
+    /// Whether it needs an `sql_mode` that is not strict.
+    pub(crate) is_lax: bool,
+    /// Whether the source's session did not check foreign keys.
+    pub(crate) is_unchecked: bool,
+}
+
+/// What became of a row.
+struct Row {
+    /// The key as SQL, if the row was there before the window.
+    was: Option<String>,
+    /// The values that it has in the end.
+    is: Option<Values>,
+}
+
+/// The rows of a table.
+struct Rows {
+    form: Rc<Form>,
+    by_key: BTreeMap<Vec<u8>, Row>,
+}
+
+/// The rows that transactions have changed.
+#[derive(Default)]
+pub(crate) struct Window {
+    /// By the name of the table on the target.
+    tables: BTreeMap<String, Rows>,
+    /// Bytes of SQL, about.
+    pub(crate) bytes: usize,
+}
+
+/// The rows of a table that are deleted and inserted, as SQL.
+pub(crate) struct Folded {
+    /// The table.
+    pub(crate) form: Rc<Form>,
+    /// Keys of rows that must be there.
+    pub(crate) deleted: Vec<String>,
+    /// Values of rows.
+    pub(crate) inserted: Vec<String>,
+    /// The same of rows that need an `sql_mode` that is not strict.
+    pub(crate) lax: Vec<String>,
+}
+
+impl Window {
+    /// Takes up a change: first what was there, then what is.
+    pub(crate) fn fold(&mut self, form: &Rc<Form>, removed: Option<Key>, added: Option<(Key, Values)>) {
+        let rows = self
+            .tables
+            .entry(form.target.clone())
+            .or_insert_with(|| Rows { form: Rc::clone(form), by_key: BTreeMap::new() });
+        if let Some(Key { bytes, text }) = removed {
+            self.bytes += bytes.len() + text.len();
+            rows.by_key.entry(bytes).or_insert_with(|| Row { was: Some(text), is: None }).is = None;
+        }
+        if let Some((Key { bytes, .. }, values)) = added {
+            self.bytes += bytes.len() + values.text.len();
+            rows.by_key.entry(bytes).or_insert(Row { was: None, is: None }).is = Some(values);
+        }
+    }
+
+    /// What is to be done, a table after the other; it is empty then.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Folded> + use<> {
+        let tables = std::mem::take(self).tables;
+        tables.into_values().map(|Rows { form, by_key }| {
+            let (mut deleted, mut inserted, mut lax) = (Vec::new(), Vec::new(), Vec::new());
+            for row in by_key.into_values() {
+                deleted.extend(row.was);
+                if let Some(Values { text, is_lax }) = row.is {
+                    if is_lax { lax.push(text) } else { inserted.push(text) }
+                }
+            }
+            Folded { form, deleted, inserted, lax }
+        })
+    }
+}
+
+impl Change {
+    /// Bytes of its SQL, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_key = |key: &Key| key.bytes.len() + key.text.len();
+        match self {
+            Change::Folded { removed, added, .. } => {
+                removed.as_ref().map_or(0, of_key)
+                    + added.as_ref().map_or(0, |(key, values)| of_key(key) + values.text.len())
+            }
+            Change::InOrder(statement) => statement.sql.len(),
+        }
+    }
+}
