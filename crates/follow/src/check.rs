@@ -1,6 +1,6 @@
 //! What keeps a source from being followed, found before anything is copied.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use server::catalogue::{Origin, Table};
 use server::{Error, Session, TableName, prepared_xa, xa_literal};
@@ -13,7 +13,7 @@ pub fn refusals(session: &mut Session, tables: &[&Table]) -> Result<Vec<String>,
     let mut why = log(session)?;
     why.extend(tables.iter().filter_map(|table| of_table(table)));
     let names: BTreeSet<&TableName> = tables.iter().map(|table| &table.name).collect();
-    for Cascade { key, child, parent } in cascades(session)? {
+    for Cascade { key, child, parent, .. } in cascades(session)? {
         if names.contains(&child) && !names.contains(&parent) {
             why.push(format!(
                 "table {child}: its foreign key {key} changes rows along with those of {parent}, which is not copied, \
@@ -21,15 +21,20 @@ pub fn refusals(session: &mut Session, tables: &[&Table]) -> Result<Vec<String>,
             ));
         }
     }
+    why.dedup();
     Ok(why)
 }
 
-/// The tables whose changes change rows of others, by CASCADE or SET NULL of a foreign key.
+/// The columns to which foreign keys refer that change rows (CASCADE, SET NULL), by table.
 ///
 /// # Errors
 /// Those of the server.
-pub fn cascading(session: &mut Session) -> Result<BTreeSet<TableName>, Error> {
-    Ok(cascades(session)?.into_iter().map(|cascade| cascade.parent).collect())
+pub fn cascading(session: &mut Session) -> Result<BTreeMap<TableName, BTreeSet<String>>, Error> {
+    let mut columns: BTreeMap<TableName, BTreeSet<String>> = BTreeMap::new();
+    for cascade in cascades(session)? {
+        columns.entry(cascade.parent).or_default().insert(cascade.column);
+    }
+    Ok(columns)
 }
 
 fn of_table(table: &Table) -> Option<String> {
@@ -90,25 +95,30 @@ fn log(session: &mut Session) -> Result<Vec<String>, Error> {
     Ok(why)
 }
 
-/// A foreign key that changes rows.
+/// A column of a foreign key that changes rows.
 struct Cascade {
     key: String,
     child: TableName,
     parent: TableName,
+    /// Of the parent.
+    column: String,
 }
 
 fn cascades(session: &mut Session) -> Result<Vec<Cascade>, Error> {
     let rows = session.strings(
-        "SELECT CONSTRAINT_NAME, CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME \
-         FROM information_schema.REFERENTIAL_CONSTRAINTS \
-         WHERE DELETE_RULE IN ('CASCADE', 'SET NULL') OR UPDATE_RULE IN ('CASCADE', 'SET NULL')",
+        "SELECT K.CONSTRAINT_NAME, K.TABLE_SCHEMA, K.TABLE_NAME, K.REFERENCED_TABLE_SCHEMA, K.REFERENCED_TABLE_NAME, \
+         K.REFERENCED_COLUMN_NAME \
+         FROM information_schema.REFERENTIAL_CONSTRAINTS R JOIN information_schema.KEY_COLUMN_USAGE K \
+         ON K.CONSTRAINT_SCHEMA = R.CONSTRAINT_SCHEMA AND K.CONSTRAINT_NAME = R.CONSTRAINT_NAME AND K.TABLE_NAME = R.TABLE_NAME \
+         WHERE R.DELETE_RULE IN ('CASCADE', 'SET NULL') OR R.UPDATE_RULE IN ('CASCADE', 'SET NULL')",
     )?;
     let cascade = |row: Vec<Option<String>>| {
         let mut cells = row.into_iter().flatten();
         let mut next = || cells.next();
         let key = next()?;
         let child = TableName { schema: next()?, table: next()? };
-        Some(Cascade { key, child, parent: TableName { schema: next()?, table: next()? } })
+        let parent = TableName { schema: next()?, table: next()? };
+        Some(Cascade { key, child, parent, column: next()? })
     };
     Ok(rows.into_iter().filter_map(cascade).collect())
 }

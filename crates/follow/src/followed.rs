@@ -1,5 +1,7 @@
 //! A table that is followed.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use server::TableName;
 use server::catalogue::Table;
@@ -11,6 +13,6 @@ pub struct Followed {
     pub table: Table,
     /// Its name on the target.
     pub target: TableName,
-    /// Whether foreign keys change rows of other tables along with its own (CASCADE, SET NULL).
-    pub cascades: bool,
+    /// The columns to which foreign keys of other tables refer that change rows of these (CASCADE, SET NULL).
+    pub cascades: BTreeSet<String>,
 }

@@ -20,11 +20,13 @@ use crate::form::Form;
 use crate::log::number;
 use crate::scope::{Meaning, Scope, shown};
 use crate::window::{Change, InOrder, Window};
-use crate::{Error, GATHER, Reached, Summary};
+use crate::{Error, Reached, Summary};
 
 /// A window is applied when it has so many transactions, or bytes of SQL.
 const TRANSACTIONS_MAX: u64 = 2000;
 const BYTES_MAX: usize = 8 << 20;
+/// The longest time for which transactions gather while others come.
+const WINDOW_MAX: Duration = Duration::from_millis(250);
 /// How often a position is noted behind which no rows came.
 const NOTE: Duration = Duration::from_secs(1);
 
@@ -115,7 +117,7 @@ impl<'a> Follower<'a> {
     pub(crate) fn is_due(&self) -> bool {
         self.gathered >= TRANSACTIONS_MAX
             || self.window.bytes >= BYTES_MAX
-            || self.since.is_some_and(|since| since.elapsed() >= GATHER * 20)
+            || self.since.is_some_and(|since| since.elapsed() >= WINDOW_MAX)
             || self.noted.1.elapsed() >= NOTE && !self.is_settled()
     }
 
@@ -306,10 +308,11 @@ impl<'a> Follower<'a> {
         };
         let form = self.scope.form(&table).map_err(|what| self.unapplied(event, what))?;
         if let Some(form) = form {
-            let is_in_order = form.cascades && rows.change != RowChange::Insert && !rows.logs_cascades();
+            let may_cascade = rows.change != RowChange::Insert && !rows.logs_cascades();
             let found = row::rows(rows, &table, event.place()).map_err(|source| self.corrupt(source))?;
             for row in found {
                 let row = row.map_err(|source| self.corrupt(source))?;
+                let is_in_order = may_cascade && form.cascades(&row);
                 let change = match is_in_order {
                     true => in_order(&form, &row, rows.is_unchecked()),
                     false => folded(&form, &row),

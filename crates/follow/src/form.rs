@@ -3,7 +3,7 @@
 use binlog::column::Type;
 use binlog::event::table::Table as LogTable;
 use binlog::literal::{self, Letters};
-use binlog::row::{Cell, Image, Value};
+use binlog::row::{Cell, Image, Row, Value};
 use server::catalogue::Origin;
 use server::{Flavour, quote_name};
 
@@ -39,11 +39,11 @@ pub(crate) struct Form {
     pub(crate) target: String,
     /// The columns that are written: `(a, b)`.
     pub(crate) names: String,
-    /// Whether foreign keys change other rows along with these.
-    pub(crate) cascades: bool,
     columns: Vec<Column>,
     /// The columns of the key, in their order in the table.
     key: Vec<Column>,
+    /// The columns to which foreign keys refer that change other rows along with these.
+    cascades: Vec<usize>,
     target_flavour: Flavour,
 }
 
@@ -71,7 +71,7 @@ impl Form {
     ) -> Result<Form, String> {
         let own = &followed.table;
         let mut columns = Vec::with_capacity(table.columns.len());
-        let mut key = Vec::new();
+        let (mut key, mut cascades) = (Vec::new(), Vec::new());
         for (at, column) in table.columns.iter().enumerate() {
             let Some(name) = &column.name else {
                 return Err(format!("the log does not name column {} of table {}", at + 1, own.name));
@@ -108,6 +108,9 @@ impl Form {
                 rounds,
                 is_short_year,
             };
+            if followed.cascades.contains(name) {
+                cascades.push(at);
+            }
             if own.key.contains(name) {
                 key.push(column.clone());
             }
@@ -121,11 +124,22 @@ impl Form {
             source: own.name.to_string(),
             target: followed.target.to_string(),
             names: format!("({})", names.join(", ")),
-            cascades: followed.cascades,
+            cascades,
             columns,
             key,
             target_flavour,
         })
+    }
+
+    /// Whether foreign keys may change other rows along with this one.
+    pub(crate) fn cascades(&self, row: &Row<'_>) -> bool {
+        match (row.before, row.after) {
+            (Some(before), Some(after)) => {
+                let bytes = |image: &Image<'_>, at| image.cell(at).map(|cell| cell.bytes.map(<[u8]>::to_vec));
+                self.cascades.iter().any(|at| bytes(&before, *at) != bytes(&after, *at))
+            }
+            _ => !self.cascades.is_empty(),
+        }
     }
 
     /// The key of a row.

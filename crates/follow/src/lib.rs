@@ -45,13 +45,13 @@ use scope::Scope;
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long the server may still need to end a session of a process that was killed.
-const LOCK_WAIT_S: u32 = 10;
+const LOCK_WAIT_S: u32 = 3;
 /// How long nothing may come before the source is asked where its log ends. After RESET MASTER it says that
 /// there is nothing new, whatever it writes.
 const TRUST: Duration = Duration::from_secs(10);
 /// The longest wait for the log until it is looked whether to stop.
 const LOOK: Duration = Duration::from_millis(200);
-/// The longest time for which transactions gather.
+/// How long nothing may come until what has gathered is applied.
 const GATHER: Duration = Duration::from_millis(50);
 
 /// What to follow.

@@ -181,6 +181,8 @@ pub(crate) fn shown(sql: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use server::TableName;
     use server::catalogue::Table;
 
@@ -222,7 +224,7 @@ mod tests {
             partitions: Vec::new(),
             versioned: false,
         };
-        Scope::new(vec![Followed { table, target: name, cascades: false }], &Some, Flavour::MariaDb)
+        Scope::new(vec![Followed { table, target: name, cascades: BTreeSet::new() }], &Some, Flavour::MariaDb)
     }
 
     #[test]

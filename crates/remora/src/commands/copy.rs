@@ -168,6 +168,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if arguments.follow.is_some() {
         return follow::run((&from, &to), &request, arguments.once, report);
     }
+    if arguments.resume {
+        follow::forget((&from, &to), &request)?;
+    }
     let summary = dump::copy(&world(report)?, (&from, &to), &request)?;
     report.end();
     tell_omitted(&summary.omitted, report);

@@ -24,6 +24,12 @@ pub(crate) enum Follow {
 /// The servers: A and B.
 type Servers<'a> = (&'a Target, &'a Target);
 
+/// A copy that is continued without following is of another time than B has noted.
+pub(super) fn forget((from, to): Servers<'_>, request: &CopyRequest) -> anyhow::Result<()> {
+    let state = State::of(&dump::copy_id(from, request)?);
+    Ok(state.remove(&mut to.connect()?)?)
+}
+
 pub(super) fn run(
     servers: Servers<'_>,
     request: &CopyRequest,
@@ -109,7 +115,7 @@ fn note(
     let followed = |(table, target): &(server::catalogue::Table, server::TableName)| Followed {
         table: table.clone(),
         target: target.clone(),
-        cascades: cascading.contains(&table.name),
+        cascades: cascading.get(&table.name).cloned().unwrap_or_default(),
     };
     let tables = summary.tables.iter().map(followed).collect();
     state.create(
