@@ -131,10 +131,10 @@ impl<'a> Follower<'a> {
         (number(&self.reached.position.file), self.reached.position.offset) >= (number(file), *offset)
     }
 
-    /// Applies what has gathered, whole transactions only.
+    /// Applies what has gathered. While a transaction comes that is applied in parts, the position stands still,
+    /// and nothing is committed.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        // The target has a part of the open transaction, which nothing may commit.
-        if self.open.as_ref().is_some_and(|open| open.is_spilled) || self.is_settled() {
+        if self.is_settled() {
             return Ok(());
         }
         let place = self.place();

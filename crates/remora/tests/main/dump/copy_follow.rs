@@ -286,6 +286,51 @@ fn a_kill_of_anybody_loses_and_repeats_nothing() {
     });
 }
 
+#[test]
+fn a_transaction_that_is_applied_in_parts_is_on_b_as_a_whole_or_not_at_all() {
+    on_products(&of_today(products()), |product| {
+        let pair = Pair::new(product, product, &LOG);
+        make(&pair);
+        execute(&mut pair.source(), &["REPLACE INTO d.one (id, u, t) VALUES (9999, 9999, 'last')"]);
+        once(&pair, &[]).exits(0);
+        let before = rows(&mut pair.target());
+        let mut holder = pair.target();
+        execute(&mut holder, &["START TRANSACTION", "UPDATE d.one SET t = 'held' WHERE id = 9999"]);
+        let many: Vec<String> = (1000..9000).map(|id| format!("({id}, {id}, REPEAT('w', 40))")).collect();
+        let insert = format!("INSERT INTO d.one (id, u, t) VALUES {}", many.join(", "));
+        let mut source = pair.source();
+        execute(&mut source, &["START TRANSACTION", &insert]);
+        for turn in 0..20 {
+            execute(
+                &mut source,
+                &[&format!(
+                    "UPDATE d.one SET t = REPEAT('{}', 40) WHERE id BETWEEN 1000 AND 8999",
+                    turn % 10
+                )],
+            );
+        }
+        execute(&mut source, &["UPDATE d.one SET t = 'end' WHERE id = 9999", "COMMIT"]);
+        let mut running = spawn(&pair, &["--resume"]);
+        let mut watcher = pair.target();
+        execute(&mut watcher, &["SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"]);
+        until("a part is there, and the rest waits", || {
+            running.must_run();
+            let count = "SELECT COUNT(*) FROM d.one WHERE id > 999";
+            let waits =
+                "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'DELETE FROM `d`%'";
+            watcher.value(count).unwrap().unwrap().parse::<u32>().unwrap() > 1000
+                && watcher.value(waits).unwrap().as_deref() == Some("1")
+        });
+        assert!(rows(&mut pair.target()) == before);
+        running.kill();
+        execute(&mut holder, &["ROLLBACK"]);
+        until("nobody follows", || !is_followed(&mut pair.target()));
+        assert!(rows(&mut pair.target()) == before);
+        once(&pair, &["--resume"]).exits(0);
+        assert_same(&pair);
+    });
+}
+
 /// What ends following: statements on A, what is said, and what else it needs.
 const ENDS: [(&[&str], &str); 10] = [
     (
