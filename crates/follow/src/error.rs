@@ -64,8 +64,12 @@ impl Error {
         }
     }
 
-    /// Whether only a new snapshot helps.
-    pub(crate) fn is_final(&self) -> bool {
-        matches!(self, Error::Unapplied { .. } | Error::Different { .. })
+    /// Where it ended and why, if only a new snapshot helps.
+    pub(crate) fn final_stop(&self) -> Option<String> {
+        match self {
+            Error::Unapplied { place, what } => Some(format!("{place}: {what}")),
+            Error::Different { place, what } => Some(format!("{place}: the target differed: {what}")),
+            _ => None,
+        }
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Follower<'a> {
     reached: Reached,
     /// Up to there all is applied, and when that was noted.
     noted: (Reached, Instant),
+    /// When the last transaction was committed on the source, in seconds since 1970.
+    latest_s: u64,
     /// Transactions that are prepared and change nothing that is followed.
     prepared: BTreeSet<String>,
     told: BTreeSet<String>,
@@ -74,7 +76,7 @@ impl<'a> Follower<'a> {
         reached: Reached,
         (report, summary): (&'a dyn Progress, &'a mut Summary),
     ) -> Follower<'a> {
-        Follower {
+        let follower = Follower {
             scope,
             applier,
             report,
@@ -88,9 +90,12 @@ impl<'a> Follower<'a> {
             file: reached.position.file.clone(),
             noted: (reached.clone(), Instant::now()),
             reached,
+            latest_s: 0,
             prepared: BTreeSet::new(),
             told: BTreeSet::new(),
-        }
+        };
+        follower.summary.reached = follower.place();
+        follower
     }
 
     /// A file of the log begins; what follows its format begins at this offset.
@@ -131,8 +136,8 @@ impl<'a> Follower<'a> {
         (number(&self.reached.position.file), self.reached.position.offset) >= (number(file), *offset)
     }
 
-    /// Applies what has gathered. While a transaction comes that is applied in parts, the position stands still,
-    /// and nothing is committed.
+    /// Applies what has gathered. While a transaction comes that is applied in parts, the position does not
+    /// change, and nothing is committed.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         if self.is_settled() {
             return Ok(());
@@ -165,6 +170,14 @@ impl<'a> Follower<'a> {
             count(changes, "change"),
             count(transactions, "transaction")
         ));
+    }
+
+    /// Shows by how much the target is behind, by the time on the source.
+    pub(crate) fn tell_behind(&self, now_s: u64, is_at_end: bool) {
+        let behind = if is_at_end { 0 } else { now_s.saturating_sub(self.latest_s) };
+        if is_at_end || self.latest_s > 0 {
+            self.report.state(&format!("{behind} s behind"));
+        }
     }
 
     /// `binlog.000004:4711, 0-1-42`
@@ -354,6 +367,7 @@ impl<'a> Follower<'a> {
         let place = open.place.clone();
         for change in std::mem::take(&mut open.changes) {
             self.summary.changes += 1;
+            self.report.done(1, change.bytes() as u64);
             match change {
                 Change::Folded { form, removed, added } => self.window.fold(&form, removed, added),
                 Change::InOrder(statement) => {
@@ -368,13 +382,12 @@ impl<'a> Follower<'a> {
 
     /// The open transaction is whole.
     fn ended(&mut self, event: &Event<'_>) -> Result<(), Error> {
-        let before = self.summary.changes;
         self.apply()?;
         let open = self.open.take().unwrap_or_default();
         self.reach(event, open.name);
         self.gathered += 1;
+        self.latest_s = event.header.timestamp.into();
         self.since.get_or_insert_with(Instant::now);
-        self.report.done(self.summary.changes - before, 0);
         if open.is_spilled { self.settle() } else { Ok(()) }
     }
 

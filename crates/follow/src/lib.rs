@@ -110,8 +110,8 @@ pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -
                 pause = (pause * 2).min(PAUSE_MAX);
             }
             Err(error) => {
-                if error.is_final() {
-                    note_stop(request, &error);
+                if let Some(why) = error.final_stop() {
+                    note_stop(request, &why);
                 }
                 return Err(error);
             }
@@ -139,9 +139,9 @@ fn end(request: &Request<'_>) -> Result<Option<(String, u64)>, Error> {
 }
 
 /// Notes why it ended, so that the next run knows that it needs a new snapshot. The error itself is told.
-fn note_stop(request: &Request<'_>, error: &Error) {
+fn note_stop(request: &Request<'_>, why: &str) {
     if let Ok(mut session) = connect(request.to, request.no_binlog) {
-        request.state.stop(&mut session, &error.to_string()).ok();
+        request.state.stop(&mut session, why).ok();
     }
 }
 
@@ -154,6 +154,24 @@ fn connect(to: &Target, no_binlog: bool) -> Result<Session, server::Error> {
         session.execute("SET SESSION sql_log_bin = 0")?;
     }
     Ok(session)
+}
+
+/// The source's clock, by which its transactions have their times.
+struct Clock {
+    /// What it showed, and when.
+    shown: (u64, Instant),
+}
+
+impl Clock {
+    fn of(source: &mut Session) -> Result<Clock, server::Error> {
+        let time = source.value("SELECT UNIX_TIMESTAMP()")?.unwrap_or_default();
+        Ok(Clock { shown: (time.parse().unwrap_or_default(), Instant::now()) })
+    }
+
+    fn now_s(&self) -> u64 {
+        let (time_s, since) = self.shown;
+        time_s + since.elapsed().as_secs()
+    }
 }
 
 /// One connection to each server.
@@ -176,6 +194,7 @@ fn run(
     let applier = Applier::new(session, &request.state)?;
     let mut follower = Follower::new(scope, applier, noted.reached, (report, summary));
     let (mut heard, mut has_caught_up) = (Instant::now(), false);
+    let clock = Clock::of(&mut source)?;
     loop {
         if stop.load(Ordering::Relaxed) {
             follower.settle()?;
@@ -199,6 +218,7 @@ fn run(
         let is_idle = is_idle && !log.has_more();
         if is_idle || follower.is_due() {
             follower.settle()?;
+            follower.tell_behind(clock.now_s(), has_caught_up && is_idle);
         }
         if end.is_some_and(|end| follower.has_reached(end)) {
             follower.settle()?;

@@ -104,6 +104,8 @@ pub trait Progress: Sync {
     /// How many things of a phase that has no bytes are done, and how many there are. The noun is the word
     /// for one.
     fn step(&self, _done: usize, _total: usize, _noun: &str) {}
+    /// How work without an end is doing, such as `3 s behind`.
+    fn state(&self, _text: &str) {}
     /// How far a part of the phase is. It is begun when it is told of first.
     fn part(&self, _: &Part<'_>) {}
     /// The last phase has ended: what follows is final.
@@ -132,6 +134,10 @@ impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
 
     fn step(&self, done: usize, total: usize, noun: &str) {
         (**self).step(done, total, noun);
+    }
+
+    fn state(&self, text: &str) {
+        (**self).state(text);
     }
 
     fn part(&self, part: &Part<'_>) {

@@ -271,6 +271,11 @@ impl Progress for Report {
         self.tick();
     }
 
+    fn state(&self, text: &str) {
+        self.phase_now().steps = Some(text.to_owned());
+        self.tick();
+    }
+
     fn part(&self, part: &Part<'_>) {
         let mut phase = self.phase_now();
         let known = phase.parts.iter().position(|(name, _)| name == part.name);

@@ -44,7 +44,6 @@ pub(super) fn run(
         let began = Instant::now();
         let before = beginning(&state, from)?;
         let summary = dump::copy(&context, servers, request)?;
-        report.end();
         super::summarise(&summary, began.elapsed().as_secs_f64(), report)?;
         tell_omitted(&summary.omitted, report);
         note(&state, servers, &summary, &before)?;
