@@ -53,8 +53,9 @@ pub(crate) struct Follower<'a> {
     grouping: Grouping,
     open: Option<Open>,
     window: Window,
-    /// Transactions in the window, and since when there is one.
+    /// Transactions and changes that are not committed, and since when there is a transaction.
     gathered: u64,
+    changes: u64,
     since: Option<Instant>,
     /// The file that is read.
     file: String,
@@ -66,7 +67,6 @@ pub(crate) struct Follower<'a> {
     latest_s: u64,
     /// Transactions that are prepared and change nothing that is followed.
     prepared: BTreeSet<String>,
-    told: BTreeSet<String>,
 }
 
 impl<'a> Follower<'a> {
@@ -86,13 +86,13 @@ impl<'a> Follower<'a> {
             open: None,
             window: Window::default(),
             gathered: 0,
+            changes: 0,
             since: None,
             file: reached.position.file.clone(),
             noted: (reached.clone(), Instant::now()),
             reached,
             latest_s: 0,
             prepared: BTreeSet::new(),
-            told: BTreeSet::new(),
         };
         follower.summary.reached = follower.place();
         follower
@@ -151,6 +151,7 @@ impl<'a> Follower<'a> {
         self.applier.commit(&self.reached)?;
         self.noted = (self.reached.clone(), Instant::now());
         self.summary.transactions += self.gathered;
+        self.summary.changes += std::mem::take(&mut self.changes);
         self.summary.reached = self.place();
         (self.gathered, self.since) = (0, None);
         Ok(())
@@ -301,7 +302,7 @@ impl<'a> Follower<'a> {
             Meaning::Unapplied(what) => Err(self.unapplied(event, what)),
             Meaning::Missed => {
                 let line = format!("not on the target: {}", shown(&sql));
-                if self.told.insert(line.clone()) {
+                if !self.summary.omitted.contains(&line) {
                     self.report.warn(&line);
                     self.summary.omitted.push(line);
                 }
@@ -366,7 +367,7 @@ impl<'a> Follower<'a> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let place = open.place.clone();
         for change in std::mem::take(&mut open.changes) {
-            self.summary.changes += 1;
+            self.changes += 1;
             self.report.done(1, change.bytes() as u64);
             match change {
                 Change::Folded { form, removed, added } => self.window.fold(&form, removed, added),

@@ -193,7 +193,7 @@ fn run(
     let scope = Scope::new(noted.tables, request.wanted, session.about.flavour);
     let applier = Applier::new(session, &request.state)?;
     let mut follower = Follower::new(scope, applier, noted.reached, (report, summary));
-    let (mut heard, mut has_caught_up) = (Instant::now(), false);
+    let (mut heard, mut is_doubted, mut has_caught_up) = (Instant::now(), false, false);
     let clock = Clock::of(&mut source)?;
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -204,7 +204,7 @@ fn run(
         let wait = if follower.is_waiting() { GATHER } else { LOOK };
         let is_idle = match log.next(wait)? {
             Next::Event(event, bytes) => {
-                heard = Instant::now();
+                (heard, is_doubted) = (Instant::now(), false);
                 follower.event(&event, bytes)?;
                 false
             }
@@ -229,8 +229,11 @@ fn run(
             follower.caught_up();
         }
         if is_idle && heard.elapsed() > TRUST {
+            let was_doubted = std::mem::replace(&mut is_doubted, log.ends_elsewhere(&mut source)?);
+            if was_doubted && is_doubted {
+                return Err(log.lost("it does not send what it has in its log"));
+            }
             heard = Instant::now();
-            log.must_be_at_end(&mut source)?;
         }
     }
 }

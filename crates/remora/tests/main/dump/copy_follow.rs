@@ -239,6 +239,40 @@ fn every_type_is_followed() {
     });
 }
 
+#[test]
+fn every_type_that_can_be_a_key_is_found_by_it() {
+    on_products(&of_today(products()), |product| {
+        let pair = Pair::new(product, product, &LOG);
+        let mut source = pair.source();
+        execute(&mut source, &["SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"]);
+        execute(&mut source, &["CREATE DATABASE d CHARACTER SET utf8"]);
+        let mut made = Vec::new();
+        for (name, column, values) in kinds_of(product) {
+            // What is not NULL in a key is 0 otherwise.
+            let column = column.trim_end_matches(" NULL");
+            let sql =
+                format!("CREATE TABLE d.`{name}` (v {column} NOT NULL PRIMARY KEY, n INT) ENGINE=InnoDB");
+            if source.execute(&sql).is_ok() {
+                let insert = |value: &&str| format!("INSERT IGNORE INTO d.`{name}` VALUES ({value}, 1)");
+                values.iter().for_each(|value| drop(source.execute(&insert(value))));
+                made.push((name, values));
+            }
+        }
+        assert!(made.len() > 20, "{}", made.len());
+        once(&pair, &[]).exits(0);
+        for (name, values) in &made {
+            let last = values.last().unwrap();
+            execute(
+                &mut source,
+                &[&format!("UPDATE d.`{name}` SET n = 2"), &format!("DELETE FROM d.`{name}` LIMIT 1")],
+            );
+            source.execute(&format!("INSERT IGNORE INTO d.`{name}` VALUES ({last}, 3)")).ok();
+        }
+        once(&pair, &["--resume"]).exits(0);
+        assert_equal(&pair, "d");
+    });
+}
+
 /// Whether somebody has the lock of the copy.
 fn is_followed(target: &mut Session) -> bool {
     let ledger = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_remora' AND TABLE_NAME LIKE \
