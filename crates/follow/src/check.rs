@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use server::catalogue::{Origin, Table};
+use server::catalogue::{Column, Origin, Table};
 use server::{Error, Session, TableName, prepared_xa, xa_literal};
 
 /// Why these tables can't be followed, a line for each reason.
@@ -38,8 +38,10 @@ pub fn cascading(session: &mut Session) -> Result<BTreeMap<TableName, BTreeSet<S
 }
 
 fn of_table(table: &Table) -> Option<String> {
-    let is_generated = |column: &&server::catalogue::Column| {
-        column.origin != Origin::Stored && table.key.contains(&column.name)
+    let in_key = || table.columns.iter().filter(|column| table.key.contains(&column.name));
+    // FLOAT(5,2) is compared with a number that is rounded, and stored as another one.
+    let is_rounded = |column: &Column| {
+        ["float", "double"].contains(&&*column.data_type) && column.column_type.contains('(')
     };
     let why = if table.key.is_empty() {
         "it has no primary key, so that the rows that change can't be found"
@@ -47,8 +49,10 @@ fn of_table(table: &Table) -> Option<String> {
         "it is system-versioned"
     } else if !table.is_transactional() {
         "its engine can't roll back"
-    } else if table.columns.iter().any(|column| is_generated(&column)) {
+    } else if in_key().any(|column| column.origin != Origin::Stored) {
         "its key has a generated column"
+    } else if in_key().any(is_rounded) {
+        "its key has a FLOAT or DOUBLE with digits, whose values can't be found exactly"
     } else {
         return None;
     };

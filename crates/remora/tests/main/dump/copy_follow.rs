@@ -259,12 +259,15 @@ fn every_type_that_can_be_a_key_is_found_by_it() {
             }
         }
         assert!(made.len() > 20, "{}", made.len());
+        once(&pair, &[]).exits(1).says(&["`float_digits`: its key has a FLOAT or DOUBLE with digits"]);
+        execute(&mut source, &["DROP TABLE d.float_digits, d.double_digits"]);
+        made.retain(|(name, _)| !name.ends_with("_digits") || name.starts_with("enum"));
         once(&pair, &[]).exits(0);
         for (name, values) in &made {
             let last = values.last().unwrap();
             execute(
                 &mut source,
-                &[&format!("UPDATE d.`{name}` SET n = 2"), &format!("DELETE FROM d.`{name}` LIMIT 1")],
+                &[&format!("UPDATE d.`{name}` SET n = 2, v = v"), &format!("DELETE FROM d.`{name}` LIMIT 1")],
             );
             source.execute(&format!("INSERT IGNORE INTO d.`{name}` VALUES ({last}, 3)")).ok();
         }
