@@ -48,7 +48,8 @@ fn each_part_shows_itself_on_mariadb() {
         holds(&ended, &["$ remora import hits.csv.zst --into web.hits --create", "\n  hits  missing\n"]);
         ended.says(&["2000 rows into web.hits", "written directly"]);
         let ended = shown(here(), product, &["backup"]).exits(0);
-        holds(&ended, &["$ remora verify damaged\n", "damaged blocks; block", "$ remora verify repo\n"]);
+        // The byte in the middle of the file is in blocks, or in a record between them.
+        holds(&ended, &["$ remora verify damaged\n", "; costs generation", "$ remora verify repo\n"]);
         ended.says(&[" damaged place", "all sound"]);
         let ended = shown(here(), product, &["undo"]).exits(0);
         holds(&ended, &["> DELETE FROM web.hits WHERE status = 404;", "rows_again\n  2000\n"]);
