@@ -172,6 +172,8 @@ pub(crate) struct MeasuredSession {
     effects: BTreeMap<Box<str>, Effect>,
     /// The effect of reading our session's counters.
     look: Effect,
+    /// The bytes of the rows of the last look, which its own result does not have.
+    looked: usize,
     /// The last result, with the effects of what was asked since. A look costs a server a millisecond, so
     /// what is known is not looked at again; the next look is exact in any case, as it counts all that was
     /// asked.
@@ -184,10 +186,10 @@ impl MeasuredSession {
     pub(crate) fn new(mut session: Session) -> Result<MeasuredSession, Error> {
         let place = find(&mut session)?;
         let (first, answer) = counts(&mut session, place)?;
-        let (second, _) = counts(&mut session, place)?;
+        let (second, last) = counts(&mut session, place)?;
         let look = Effect { counts: less(&second, &first), answer: answer.wire };
-        let (effects, seen, own) = (BTreeMap::new(), Some(second), Counts::new());
-        Ok(MeasuredSession { session, place, effects, look, seen, own })
+        let (effects, seen, own, looked) = (BTreeMap::new(), Some(second), Counts::new(), last.wire);
+        Ok(MeasuredSession { session, place, effects, look, looked, seen, own })
     }
 
     /// Where the server keeps its status.
@@ -246,9 +248,12 @@ impl MeasuredSession {
             None => self.look()?,
         };
         let asked = ask(&mut self.session);
+        // The look before it is not in its own result.
+        let mut look = Counts::new();
+        add(&mut look, &self.look, self.looked);
         let after = self.look()?;
         let mut counts = less(&after, &before);
-        for (name, count) in &self.look.counts {
+        for (name, count) in &look {
             let entry = counts.entry(name.clone()).or_default();
             *entry = floor(*entry - *count);
         }
@@ -260,6 +265,7 @@ impl MeasuredSession {
     fn look(&mut self) -> Result<Counts, Error> {
         let (counts, answer) = counts(&mut self.session, self.place)?;
         add(&mut self.own, &self.look, answer.wire);
+        self.looked = answer.wire;
         self.add_unseen(&answer);
         Ok(counts)
     }
