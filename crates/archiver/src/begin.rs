@@ -7,9 +7,10 @@ use binlog::event::{Body, Event};
 use humanize::date_time;
 use server::binlog_dump::{DumpRequest, Packet};
 use server::{Error, Session};
+use transactions::names::number;
 
 use crate::Run;
-use crate::follow::{HEARTBEAT, number};
+use crate::follow::HEARTBEAT;
 use crate::output::Written;
 
 /// How long the head of a file may take to arrive.

@@ -16,10 +16,9 @@ use binlog::group::GroupId;
 use progress::size;
 use server::Error;
 use server::binlog_dump::{BinlogDump, DumpRequest, Packet};
-use transactions::names;
+use transactions::names::{self, number};
 
 use self::name::is_log;
-pub(crate) use self::name::number;
 use self::place::reached;
 use crate::compare::Compare;
 use crate::output::{Output, Written};

@@ -13,10 +13,10 @@ use physical::Source;
 use pitr::Log;
 use repository::location::Location;
 use seal::Key;
+use transactions::table_references::{Effect, TableReferences};
 use transactions::{Definitions, Place};
 
 use crate::cascades::Origin;
-use transactions::table_references::{Effect, TableReferences};
 
 /// The definitions of all backups of a name.
 pub struct FromBackups {

@@ -28,6 +28,7 @@ use progress::{Progress, Shared, Silent};
 use repository::Named;
 use server::{TableName, quote_name};
 use tempfile::TempDir;
+use transactions::table_references::{Effect, TableReferences};
 use transactions::{
     AskedRow, Filter, Known, LogFile, Place, RowsEvent, Transaction, Walk, logged, names, slot,
 };
@@ -38,7 +39,6 @@ use self::seeds::Seeds;
 use self::span::Span;
 use self::tracking::{Cause, Notes};
 use crate::table_form::{Obstacle, TableForm};
-use transactions::table_references::{Effect, TableReferences};
 
 /// InnoDB tells again how much a transaction has changed when it was not asked for 0.1 s (`trx0i_s.cc`).
 const TOLD_ANEW: Duration = Duration::from_millis(150);

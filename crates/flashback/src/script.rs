@@ -7,11 +7,11 @@
 use std::io::Write;
 
 use anyhow::Result;
+use binlog::literal;
 use progress::count;
 
 use crate::undo::Sums;
 use crate::undo_record::{Records, STATEMENT_MAX};
-use binlog::literal;
 
 /// Statements up to this length are taken by every server and every client, whatever their settings.
 const USUAL_MAX: u64 = 1 << 20;

@@ -1,10 +1,10 @@
 //! The statement that takes a change back.
 
 use binlog::event::table::Table;
+use binlog::literal;
 use binlog::row::{Cell, Image, Row, Value};
 
 use crate::table_form::{Column, Obstacle, TableForm};
-use binlog::literal;
 
 const USE_ROWS: &str = "look at it with remora log --rows, and write its statement yourself";
 

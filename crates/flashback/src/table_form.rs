@@ -5,17 +5,13 @@ use std::rc::Rc;
 
 use binlog::column::Type;
 use binlog::event::table::Table;
+use binlog::literal::{self, Letters};
 use innodb::table::{Generated, KeyKind};
 use server::quote_name;
-use transactions::{Known, logged};
-
-use binlog::literal::{self, Letters};
+use transactions::{HASH_COLUMN, Known, logged};
 
 /// Tables that are kept. Servers that run for long give ever higher numbers.
 const KEPT_MAX: usize = 4096;
-
-/// The beginning of the name of a column that the server adds for a unique key that is too long.
-const HASH_COLUMN: &str = "DB_ROW_HASH_";
 
 /// A column that a statement names.
 pub struct Column {

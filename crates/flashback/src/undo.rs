@@ -10,6 +10,7 @@ use binlog::row::Row;
 use humanize::date_time;
 use server::XaName;
 use server::catalogue::Wanted;
+use transactions::table_references::{Effect, TableReferences};
 use transactions::{
     Again, Asked, AskedRow, Filter, Known, LogFile, Place, RowsEvent, Take, Transaction, Xa, names,
 };
@@ -19,7 +20,6 @@ use crate::spool::Spool;
 use crate::statement::{self, Statement};
 use crate::table_form::{Obstacle, TableForm, TableForms};
 use crate::undo_record::{Record, Records, STATEMENT_MAX};
-use transactions::table_references::{Effect, TableReferences};
 
 /// Transactions whose names are kept, for people.
 const NAMES_MAX: usize = 20;

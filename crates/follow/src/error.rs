@@ -6,8 +6,8 @@
 pub enum Error {
     /// The log has something that can't be applied exactly.
     #[error(
-        "{place}: {what}. What was before it is applied. With --resume all rows are compared with a new snapshot, what \
-         differs is sent, and following continues from there"
+        "{place}: {what}. Everything before that is applied; --resume compares all rows with a new snapshot, sends what \
+         differs, and follows again"
     )]
     Unapplied {
         /// Where in the source's log.
@@ -18,8 +18,8 @@ pub enum Error {
 
     /// The target is not as the log says.
     #[error(
-        "{place}: the target differs from the source: {what}. With --resume all rows are compared with a new snapshot, \
-         and what differs is sent"
+        "{place}: the target differs from the source: {what}; --resume compares all rows with a new snapshot, and sends \
+         what differs"
     )]
     Different {
         /// Where in the source's log.

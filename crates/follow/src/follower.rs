@@ -13,11 +13,11 @@ use binlog::row::{self, Row};
 use binlog::tables::Tables;
 use progress::{Progress, count};
 use server::Position;
-use transactions::{is_frame, names};
+use transactions::is_frame;
+use transactions::names::{self, number};
 
 use crate::apply::Applier;
 use crate::form::Form;
-use crate::log::number;
 use crate::scope::{Meaning, Scope, shown};
 use crate::window::{Change, InOrder, Window};
 use crate::{Error, Reached, Summary};

@@ -6,11 +6,9 @@ use binlog::literal::{self, Letters};
 use binlog::row::{Cell, Image, Row, Value};
 use server::catalogue::Origin;
 use server::{Flavour, quote_name};
+use transactions::HASH_COLUMN;
 
 use crate::Followed;
-
-/// The beginning of the name of a column that MariaDB adds for a unique key that is too long.
-const HASH_COLUMN: &str = "DB_ROW_HASH_";
 
 /// The primary key of a row.
 #[derive(Clone, Debug)]
@@ -135,8 +133,11 @@ impl Form {
     pub(crate) fn cascades(&self, row: &Row<'_>) -> bool {
         match (row.before, row.after) {
             (Some(before), Some(after)) => {
-                let bytes = |image: &Image<'_>, at| image.cell(at).map(|cell| cell.bytes.map(<[u8]>::to_vec));
-                self.cascades.iter().any(|at| bytes(&before, *at) != bytes(&after, *at))
+                let is_changed = |at: &usize| {
+                    let (old, new) = (before.cell(*at), after.cell(*at));
+                    old.map(|cell| cell.bytes) != new.map(|cell| cell.bytes)
+                };
+                self.cascades.iter().any(is_changed)
             }
             _ => !self.cascades.is_empty(),
         }

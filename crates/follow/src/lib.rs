@@ -128,6 +128,22 @@ pub fn begun(state: &State, from: &Target, file: &str) -> Result<u32, Error> {
     log::begun(from, file, state.server_id())
 }
 
+/// Notes on a target from where to follow. The database for it exists.
+///
+/// # Errors
+/// Those of the server.
+pub fn begin(state: &State, to: &Target, noted: &Noted, no_binlog: bool) -> Result<(), Error> {
+    state.create(&mut connect(to, no_binlog)?, noted)
+}
+
+/// Removes what a target notes, if it notes anything.
+///
+/// # Errors
+/// Those of the server.
+pub fn forget(state: &State, to: &Target, no_binlog: bool) -> Result<(), Error> {
+    state.remove(&mut connect(to, no_binlog)?)
+}
+
 /// Where the source's log ends now, if that is where to end.
 fn end(request: &Request<'_>) -> Result<Option<(String, u64)>, Error> {
     if !request.once {

@@ -8,6 +8,7 @@ use binlog::event::format::Format;
 use binlog::event::{ARTIFICIAL, Body, Event, Kind};
 use server::binlog_dump::{BinlogDump, DumpRequest, Packet};
 use server::{Session, Target};
+use transactions::names::number;
 
 use crate::{Error, Noted};
 
@@ -95,11 +96,6 @@ fn other(file: &str, at: u64, what: &str) -> Error {
         place: format!("{file}:{at}"),
         what: format!("the source's log can't be read on from there: {what}"),
     }
-}
-
-/// The number of a file: what its name ends with.
-pub(crate) fn number(file: &str) -> Option<u64> {
-    file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
 }
 
 impl Log {

@@ -61,7 +61,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the server.
-    pub fn create(&self, session: &mut Session, noted: &Noted) -> Result<(), Error> {
+    pub(crate) fn create(&self, session: &mut Session, noted: &Noted) -> Result<(), Error> {
         self.remove(session)?;
         session.execute(&format!(
             "CREATE TABLE {} (number INT UNSIGNED NOT NULL PRIMARY KEY, description LONGTEXT CHARACTER SET utf8mb4 \
@@ -145,7 +145,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the server.
-    pub fn remove(&self, session: &mut Session) -> Result<(), Error> {
+    pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
         if self.exists(session)? || self.is_there(session, &self.tables)? {
             session.execute(&format!("DROP TABLE IF EXISTS {}, {}", self.position, self.tables))?;
         }

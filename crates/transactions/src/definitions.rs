@@ -15,6 +15,9 @@ use crate::transaction::Place;
 /// The newest server whose statements are read.
 const VERSION: Version = Version(110_806);
 
+/// The beginning of the name of a column that MariaDB adds for a unique key that is too long.
+pub const HASH_COLUMN: &str = "DB_ROW_HASH_";
+
 /// A definition, or why it is not understood. `None`: there is none.
 pub(crate) type Definition = Option<Result<Rc<table::Table>, String>>;
 

@@ -18,7 +18,7 @@ pub mod table_references;
 mod transaction;
 mod walk;
 
-pub use definitions::{Definitions, Known, logged, read as read_definitions};
+pub use definitions::{Definitions, HASH_COLUMN, Known, logged, read as read_definitions};
 pub use end_time::{EndTime, Judged, TOLERANCE_S};
 pub use file::LogFile;
 pub use filter::{Condition, Filter, Range};

@@ -13,6 +13,11 @@ pub fn gtid(name: GroupId) -> Option<String> {
     }
 }
 
+/// The number of a file of a server's log: what its name ends with.
+pub fn number(file: &str) -> Option<u64> {
+    file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
+}
+
 /// The name of a file without its folder.
 pub fn file(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()

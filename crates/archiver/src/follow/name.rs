@@ -1,10 +1,5 @@
 //! Names of a server's log files.
 
-/// The number of a file: what its name ends with.
-pub(crate) fn number(file: &str) -> Option<u64> {
-    file.rsplit_once('.').and_then(|(_, number)| number.parse().ok())
-}
-
 /// Whether a file may have this name: what a server says must not lead out of the folder.
 pub(crate) fn is_log(name: &str) -> bool {
     let number = name.rsplit_once('.').map(|(_, number)| number);

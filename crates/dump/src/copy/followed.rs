@@ -39,14 +39,14 @@ pub(super) fn leave_out(manifest: &mut Manifest, summary: &mut LoadSummary) {
             let title = object.title();
             summary
                 .omitted
-                .push(format!("{title}: it would change rows a second time; make it when B takes over"));
+                .push(format!("{title}: it would change rows a second time; create it when B takes over"));
             false
         }
         Kind::Sequence => {
             let title = object.title();
             summary
                 .omitted
-                .push(format!("{title}: it is there, but does not follow; set it when B takes over"));
+                .push(format!("{title}: its value is that of the snapshot; set it when B takes over"));
             true
         }
         _ => true,

@@ -85,8 +85,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
 
-    /// Then apply to B what A commits, until stopped: rows of A's binary log, in the order of transactions.
-    /// What can't be applied exactly ends it, such as DDL; --resume compares all rows then, and continues
+    /// After the copy, apply to B what A commits, from A's binary log, until stopped. What can't be applied
+    /// exactly, such as DDL, ends it by name; --resume then compares all rows and continues
     #[arg(long, value_name = "HOW", conflicts_with_all = ["condition", "mask", "no_data"])]
     follow: Option<follow::Follow>,
 

@@ -18,6 +18,8 @@ mod account;
 mod copy;
 #[path = "dump/copy_follow.rs"]
 mod copy_follow;
+#[path = "dump/copy_follow_ends.rs"]
+mod copy_follow_ends;
 #[path = "dump/copy_kill.rs"]
 mod copy_kill;
 #[path = "dump/damage.rs"]

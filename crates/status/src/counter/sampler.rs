@@ -92,7 +92,7 @@ pub struct Sampler {
     /// When the last answer had come, and the server's uptime in it.
     last: Option<(Duration, Option<f64>)>,
     notes: Vec<String>,
-    /// Whether digests are asked for now.
+    /// Whether digests are wanted.
     is_digesting: bool,
 }
 

@@ -27,7 +27,7 @@ type Servers<'a> = (&'a Target, &'a Target);
 /// A copy that is continued without following is of another time than B has noted.
 pub(super) fn forget((from, to): Servers<'_>, request: &CopyRequest) -> anyhow::Result<()> {
     let state = State::of(&dump::copy_id(from, request)?);
-    Ok(state.remove(&mut to.connect()?)?)
+    Ok(follow::forget(&state, to, request.write.no_binlog)?)
 }
 
 pub(super) fn run(
@@ -46,7 +46,8 @@ pub(super) fn run(
         let summary = dump::copy(&context, servers, request)?;
         super::summarise(&summary, began.elapsed().as_secs_f64(), report)?;
         tell_omitted(&summary.omitted, report);
-        note(&state, servers, &summary, &before)?;
+        let noted = noted(&state, from, &summary, &before)?;
+        follow::begin(&state, to, &noted, request.write.no_binlog)?;
         omitted = summary.omitted;
     }
     match once {
@@ -94,13 +95,13 @@ fn beginning(state: &State, from: &Target) -> anyhow::Result<(String, u32)> {
     Ok((file, begun))
 }
 
-/// Notes on B from where to follow.
-fn note(
+/// From where to follow.
+fn noted(
     state: &State,
-    (from, to): Servers<'_>,
+    from: &Target,
     summary: &CopySummary,
     (file, begun): &(String, u32),
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Noted> {
     let position = summary.source.position.clone();
     let position =
         position.ok_or_else(|| usage("the position of the snapshot in A's binary log is not known"))?;
@@ -117,11 +118,7 @@ fn note(
         cascades: cascading.get(&table.name).cloned().unwrap_or_default(),
     };
     let tables = summary.tables.iter().map(followed).collect();
-    state.create(
-        &mut to.connect()?,
-        &Noted { reached: Reached { position, begun: found }, stopped: None, tables },
-    )?;
-    Ok(())
+    Ok(Noted { reached: Reached { position, begun: found }, stopped: None, tables })
 }
 
 fn summarise(summary: &Summary, report: &Report) -> anyhow::Result<()> {

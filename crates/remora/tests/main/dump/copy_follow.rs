@@ -12,9 +12,9 @@ use crate::schema;
 use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, tell, until};
 
 /// What every server needs that is followed.
-const LOG: [&str; 3] = ["--log-bin=log", "--server-id=1", "--binlog-format=ROW"];
+pub(super) const LOG: [&str; 3] = ["--log-bin=log", "--server-id=1", "--binlog-format=ROW"];
 
-fn command(pair: &Pair, arguments: &[&str]) -> Command {
+pub(super) fn command(pair: &Pair, arguments: &[&str]) -> Command {
     let mut command = remora(pair.folder.path());
     let own =
         ["copy", "--no-defaults", "-u", "root", &url(&pair.from), &url(&pair.to), "d", "--follow", "apply"];
@@ -23,7 +23,7 @@ fn command(pair: &Pair, arguments: &[&str]) -> Command {
 }
 
 /// Copies or continues, and applies what the log has.
-fn once(pair: &Pair, arguments: &[&str]) -> Ended {
+pub(super) fn once(pair: &Pair, arguments: &[&str]) -> Ended {
     Ended::of(&command(pair, &[&["--once"], arguments].concat()).output().unwrap())
 }
 
@@ -34,7 +34,7 @@ fn spawn(pair: &Pair, arguments: &[&str]) -> Running {
 }
 
 #[track_caller]
-fn execute(session: &mut Session, statements: &[&str]) {
+pub(super) fn execute(session: &mut Session, statements: &[&str]) {
     for sql in statements {
         session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
@@ -55,7 +55,7 @@ fn rows(session: &mut Session) -> Vec<(String, Vec<Vec<Option<String>>>)> {
 }
 
 #[track_caller]
-fn assert_same(pair: &Pair) {
+pub(super) fn assert_same(pair: &Pair) {
     let (source, target) = (rows(&mut pair.source()), rows(&mut pair.target()));
     for (own, other) in source.iter().zip(&target) {
         assert_eq!(own.0, other.0);
@@ -66,7 +66,7 @@ fn assert_same(pair: &Pair) {
 }
 
 /// Numbers that look random, the same each time.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
@@ -89,7 +89,7 @@ const TABLES: [&str; 5] = [
 ];
 
 /// A transaction of a few random statements. What a server refuses is not done.
-fn transact(session: &mut Session, random: &mut Random) {
+pub(super) fn transact(session: &mut Session, random: &mut Random) {
     execute(session, &["START TRANSACTION"]);
     for _ in 0..=random.below(4) {
         let (id, other, kind) = (random.below(40), random.below(40), random.below(16));
@@ -150,6 +150,13 @@ fn odd_log(product: Product) -> &'static [&'static str] {
     }
 }
 
+/// A server with rows, and an empty one.
+pub(super) fn made(product: Product) -> Pair {
+    let pair = Pair::new(product, product, &LOG);
+    make(&pair);
+    pair
+}
+
 /// What follows when the target is of another family or version.
 fn next(product: Product) -> Product {
     let all = products();
@@ -168,6 +175,19 @@ fn what_a_commits_is_on_b_of_the_same_and_of_another_family() {
             schema::check("copy", &ended.out).unwrap();
             assert_same(&pair);
             let mut source = pair.source();
+            // An XA transaction that changes nothing of it is of no interest.
+            execute(
+                &mut source,
+                &[
+                    "CREATE DATABASE other",
+                    "CREATE TABLE other.t (id INT PRIMARY KEY) ENGINE=InnoDB",
+                    "XA START 'it\\'s', x'00ff', 7",
+                    "INSERT INTO other.t VALUES (1)",
+                    "XA END 'it\\'s', x'00ff', 7",
+                    "XA PREPARE 'it\\'s', x'00ff', 7",
+                    "XA COMMIT 'it\\'s', x'00ff', 7",
+                ],
+            );
             let mut random = Random(11);
             for _ in 0..3 {
                 (0..200).for_each(|_| transact(&mut source, &mut random));
@@ -196,8 +216,7 @@ fn what_a_commits_is_on_b_of_the_same_and_of_another_family() {
 #[test]
 fn a_database_that_is_renamed_is_followed_under_its_new_name() {
     on_products(&of_today(products()), |product| {
-        let pair = Pair::new(product, product, &LOG);
-        make(&pair);
+        let pair = made(product);
         once(&pair, &["--rename", "d:`e e`"]).exits(0);
         let mut source = pair.source();
         let mut random = Random(3);
@@ -346,8 +365,7 @@ fn a_kill_of_anybody_loses_and_repeats_nothing() {
 #[test]
 fn a_transaction_that_is_applied_in_parts_is_on_b_as_a_whole_or_not_at_all() {
     on_products(&of_today(products()), |product| {
-        let pair = Pair::new(product, product, &LOG);
-        make(&pair);
+        let pair = made(product);
         execute(&mut pair.source(), &["REPLACE INTO d.one (id, u, t) VALUES (9999, 9999, 'last')"]);
         once(&pair, &[]).exits(0);
         let before = rows(&mut pair.target());
@@ -374,189 +392,5 @@ fn a_transaction_that_is_applied_in_parts_is_on_b_as_a_whole_or_not_at_all() {
         assert!(rows(&mut pair.target()) == before);
         once(&pair, &["--resume"]).exits(0);
         assert_same(&pair);
-    });
-}
-
-/// What ends following: statements on A, what is said, and what else it needs.
-const ENDS: [(&[&str], &str); 10] = [
-    (
-        &["ALTER TABLE d.one ADD note INT", "UPDATE d.one SET note = id"],
-        "DDL: ALTER TABLE d.one ADD note INT",
-    ),
-    (&["TRUNCATE d.two"], "DDL: TRUNCATE d.two"),
-    (&["CREATE TABLE d.new (id INT PRIMARY KEY) SELECT 1 AS id"], "DDL: CREATE TABLE"),
-    (&["RENAME TABLE d.word TO d.words", "RENAME TABLE d.words TO d.word"], "DDL: RENAME TABLE d.word"),
-    (
-        &["SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE d.one SET t = 'm'"],
-        "the row was not logged whole",
-    ),
-    (
-        &["SET SESSION binlog_format = 'STATEMENT'", "DELETE FROM d.one WHERE id = 3"],
-        "a statement was logged instead",
-    ),
-    (
-        &[
-            "XA START 'x'",
-            "INSERT INTO d.two VALUES ('xa', 1, NULL)",
-            "XA END 'x'",
-            "XA PREPARE 'x'",
-            "XA COMMIT 'x'",
-        ],
-        "XA transaction",
-    ),
-    // Rows, and in the same transaction a statement that can't be rolled back.
-    (
-        &[
-            "SET SESSION binlog_format = 'MIXED'",
-            "BEGIN",
-            "INSERT INTO d.two VALUES (LEFT(UUID(), 8), 9, NULL)",
-            "CREATE TEMPORARY TABLE d.tt (id INT)",
-            "ROLLBACK",
-        ],
-        "a transaction that is rolled back in part",
-    ),
-    (&["RESET"], "the log was begun again (RESET MASTER)"),
-    (&["PURGE"], "can't be read on"),
-];
-
-#[test]
-fn what_cannot_be_applied_ends_it_by_name_and_a_new_snapshot_goes_on() {
-    on_products(&of_today(products()), |product| {
-        let pair = Pair::new(product, product, &LOG);
-        make(&pair);
-        once(&pair, &[]).exits(0);
-        let mut random = Random(5);
-        for (statements, words) in part_of_today(ENDS.to_vec(), 3) {
-            tell(format!("{product}: {statements:?}"));
-            let mut source = pair.source();
-            (0..20).for_each(|_| transact(&mut source, &mut random));
-            match statements {
-                ["RESET"] => {
-                    let sql = if product == Product::MySql97 {
-                        "RESET BINARY LOGS AND GTIDS"
-                    } else {
-                        "RESET MASTER"
-                    };
-                    execute(&mut source, &[sql]);
-                }
-                ["PURGE"] => {
-                    execute(&mut source, &["FLUSH BINARY LOGS", "FLUSH BINARY LOGS"]);
-                    let last = source.strings("SHOW BINARY LOGS").unwrap().pop().unwrap()[0].clone().unwrap();
-                    let sql = format!("PURGE BINARY LOGS TO '{last}'");
-                    until("the files are gone", || {
-                        execute(&mut source, &[&sql]);
-                        source.strings("SHOW BINARY LOGS").unwrap().len() == 1
-                    });
-                }
-                // MySQL 5.6 logs an XA transaction when it is committed, as any other.
-                [first, ..] if first.starts_with("XA") && product == Product::MySql56 => continue,
-                // MySQL logs nothing of it.
-                [first, ..] if first.contains("MIXED") && !pair.is_mariadb() => continue,
-                statements => execute(&mut source, statements),
-            }
-            drop(source);
-            let mut source = pair.source();
-            (0..20).for_each(|_| transact(&mut source, &mut random));
-            once(&pair, &["--resume"]).exits(1).says(&[words, "With --resume all rows are compared"]);
-            once(&pair, &["--resume"]).exits(0).says(&["following had ended at", words]);
-            assert_same(&pair);
-            (0..20).for_each(|_| transact(&mut source, &mut random));
-            once(&pair, &["--resume"]).exits(0);
-            assert_same(&pair);
-        }
-    });
-}
-
-#[test]
-fn a_target_that_somebody_else_has_changed_is_found() {
-    on_products(&of_today(products()), |product| {
-        let pair = Pair::new(product, product, &LOG);
-        make(&pair);
-        execute(&mut pair.source(), &["REPLACE INTO d.one (id, u, t) VALUES (1, 1, 'a'), (2, 2, 'b')"]);
-        once(&pair, &[]).exits(0);
-        for (strange, own, words) in [
-            ("DELETE FROM d.one WHERE id = 1", "UPDATE d.one SET t = 'c' WHERE id < 3", "`id` IN (1)"),
-            (
-                "INSERT INTO d.one (id, u) VALUES (77, 770)",
-                "INSERT INTO d.one (id, u) VALUES (77, 771)",
-                "has a row that the source has not",
-            ),
-            (
-                "DELETE FROM d.parent WHERE id = 99",
-                "DELETE FROM d.parent WHERE id = 99",
-                "0 rows instead of 1",
-            ),
-        ] {
-            if own.contains("99") {
-                execute(&mut pair.source(), &["INSERT INTO d.parent VALUES (99, NULL)"]);
-                once(&pair, &["--resume"]).exits(0);
-                // Of MySQL 9.7 the log has what foreign keys change, and rows are folded.
-                if product == Product::MySql97 {
-                    continue;
-                }
-            }
-            execute(&mut pair.target(), &[strange]);
-            execute(&mut pair.source(), &[own]);
-            once(&pair, &["--resume"]).exits(4).says(&["the target differs from the source", words]);
-            once(&pair, &["--resume"]).exits(0);
-            assert_same(&pair);
-        }
-    });
-}
-
-#[test]
-fn what_cannot_be_followed_is_refused_before_anything_is_copied() {
-    on_products(&of_today(products()), |product| {
-        let pair = Pair::new(product, product, &LOG);
-        let mut source = pair.source();
-        execute(
-            &mut source,
-            &[
-                "CREATE DATABASE d",
-                "CREATE TABLE d.keyless (a INT)",
-                "CREATE TABLE d.my (id INT PRIMARY KEY) ENGINE=MyISAM",
-                "CREATE DATABASE other",
-                "CREATE TABLE other.p (id INT PRIMARY KEY)",
-                "CREATE TABLE d.c (id INT PRIMARY KEY, p INT, FOREIGN KEY along (p) REFERENCES other.p (id) ON DELETE CASCADE)",
-                "SET GLOBAL binlog_row_image = 'MINIMAL'",
-                "SET GLOBAL binlog_format = 'MIXED'",
-            ],
-        );
-        let words = [
-            "binlog_format of the source is MIXED",
-            "binlog_row_image of the source is MINIMAL",
-            "`d`.`keyless`: it has no primary key",
-            "`d`.`my`: its engine can't roll back",
-            "which is not copied",
-        ];
-        once(&pair, &[]).exits(1).says(&words);
-        let plan = Ended::of(&command(&pair, &["--dry-run"]).output().unwrap()).exits(1).out;
-        assert!(words.iter().all(|words| plan.contains(words)), "{plan}");
-        let there = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('d', '_remora')";
-        assert_eq!(pair.target().value(there).unwrap().as_deref(), Some("0"));
-        execute(
-            &mut source,
-            &[
-                "DROP TABLE d.keyless, d.my, d.c",
-                "SET GLOBAL binlog_row_image = 'FULL'",
-                "SET GLOBAL binlog_format = 'ROW'",
-                "CREATE TABLE d.t (id INT PRIMARY KEY)",
-                "CREATE TRIGGER d.twice AFTER INSERT ON d.t FOR EACH ROW INSERT INTO d.log VALUES (NEW.id)",
-                "CREATE TABLE d.log (id INT PRIMARY KEY)",
-            ],
-        );
-        drop(source);
-        // What would change rows a second time is not on B.
-        once(&pair, &[]).exits(3).says(&["trigger `d`.`twice`: it would change rows a second time"]);
-        execute(&mut pair.source(), &["INSERT INTO d.t VALUES (1)", "CREATE VIEW d.v AS SELECT 1"]);
-        once(&pair, &["--resume"]).exits(3).says(&["not on the target: CREATE", "VIEW"]);
-        assert_same(&pair);
-        once(&pair, &[]).exits(2).says(&["B has such a copy, which follows A"]);
-        // Without following, B is of another time than it has noted.
-        execute(&mut pair.source(), &["INSERT INTO d.t VALUES (2)"]);
-        let (from, to) = (url(&pair.from), url(&pair.to));
-        pair.run(&["copy", "--no-defaults", "-u", "root", "--resume", &from, &to, "d"]).exits(0);
-        assert_same(&pair);
-        assert_eq!(pair.target().value(there).unwrap().as_deref(), Some("1"));
     });
 }
