@@ -6,8 +6,10 @@
 //! programs. What a stopped run has left on the target is compared with the snapshot of the next run: equal
 //! chunks stay, others are replaced, so that the target is one state of the source in the end.
 
+mod copied_table;
 mod dry_run;
 mod followed;
+mod programs;
 mod rename;
 mod replica_lag;
 mod rows;
@@ -20,7 +22,9 @@ use codec::Codec;
 use server::catalogue::{Catalogue, KnownTables, Table, settled_before};
 use server::{Session, TableName, Target};
 
+pub use copied_table::{CopiedTable, CopySide, TablePart};
 pub use dry_run::{CopyPlan, plan};
+pub use programs::Programs;
 pub use rename::Renames;
 pub use replica_lag::MaxLag;
 use replica_lag::ReplicaLags;
@@ -62,6 +66,8 @@ pub struct CopySummary {
     pub source: crate::Source,
     /// What is missing on the target, or changed on the source meanwhile, a line for each.
     pub omitted: Vec<String>,
+    /// What a copy that is followed gets when it takes over, a line for each.
+    pub postponed: Vec<String>,
     /// The tables as the source defines them, and their names on the target.
     pub tables: Vec<(Table, TableName)>,
 }
@@ -85,6 +91,7 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
         mut manifest,
         ledger,
         mut summary,
+        postponed,
     } = Prepared::new(context, servers, request)?;
     load::fit(&mut target, &mut manifest, &write.definer, &mut summary)?;
     ledger.lock(&mut target)?;
@@ -127,7 +134,7 @@ pub fn copy(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     let copied = followed::names(&tables, &load.manifest);
     let load = if request.follow.is_some() { load.summary } else { load.close(&mut target)? };
     omitted.extend(load.omitted.iter().cloned());
-    Ok(CopySummary { load, source, omitted, tables: copied })
+    Ok(CopySummary { load, source, omitted, postponed, tables: copied })
 }
 
 /// Identifies a copy on its target.
@@ -154,6 +161,8 @@ struct Prepared {
     ledger: Ledger,
     /// What gets another name, and what is left out because of it.
     summary: LoadSummary,
+    /// What a copy that is followed gets later.
+    postponed: Vec<String>,
 }
 
 impl CopyRequest {
@@ -188,11 +197,12 @@ impl Prepared {
         let mut summary = LoadSummary::default();
         tables.iter().for_each(|entry| summary.rewrites.extend(entry.masked()));
         renames.apply(&mut manifest, &mut summary)?;
-        if request.follow.is_some() {
-            followed::leave_out(&mut manifest, &mut summary);
-        }
+        let postponed = match request.follow {
+            Some(_) => followed::leave_out(&mut manifest),
+            None => Vec::new(),
+        };
         let ledger = Ledger::of_copy(&manifest.id);
-        Ok(Prepared { session, target, lags, settled, before, tables, manifest, ledger, summary })
+        Ok(Prepared { session, target, lags, settled, before, tables, manifest, ledger, summary, postponed })
     }
 }
 

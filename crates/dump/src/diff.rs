@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use server::catalogue::{Catalogue, Kind, Object, Origin, Wanted};
+use server::catalogue::{Catalogue, Kind, Object, Wanted};
 use server::definition::{counter, outline, sorted};
 use server::{Release, Target, snapshot};
 
 use crate::context::Context;
 use crate::hash::Sum;
 use crate::load::{NameFolding, as_known, known};
-use crate::manifest::{self, Chunk, Manifest, TableEntry};
+use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
 use crate::selection::{InBoth, Selection};
 use crate::verify::{self, ChunkOf};
-use crate::{Error, folder_name, value_text};
+use crate::{Error, value_text};
 
 /// One of the two sides of a comparison.
 #[derive(Clone, Debug)]
@@ -214,19 +214,7 @@ fn read_server(
     };
     let unread = catalogue.omitted.iter().filter(|line| line.contains(": the server can't read it"));
     unread.for_each(|line| context.progress.warn(&format!("not compared: {line}")));
-    let tables = catalogue.tables.into_iter().map(|table| TableEntry {
-        place: 0,
-        version: manifest::VERSION,
-        condition: None,
-        masks: BTreeMap::new(),
-        folder: folder_name::folder(&table.name),
-        history: table.versioned && table.columns.iter().any(|column| column.origin == Origin::RowTime),
-        data: table.holds_rows(),
-        earlier: None,
-        chunks: Vec::new(),
-        sum: Sum::default(),
-        table,
-    });
+    let tables = catalogue.tables.into_iter().map(TableEntry::whole);
     Ok(Contents {
         title: target.to_string(),
         known: Some(known(&mut session)?),

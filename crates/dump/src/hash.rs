@@ -28,6 +28,12 @@ impl Sum {
         self.hash = Hash(self.hash.0.wrapping_add(other.hash.0));
     }
 
+    /// Takes out some of its rows.
+    pub fn subtract(&mut self, other: Sum) {
+        self.rows = self.rows.wrapping_sub(other.rows);
+        self.hash = Hash(self.hash.0.wrapping_sub(other.hash.0));
+    }
+
     /// Adds a row, given as its line.
     pub(crate) fn add_line(&mut self, line: &[u8]) {
         self.add_checksum(crc_fast::checksum(CrcAlgorithm::Crc64Nvme, line));

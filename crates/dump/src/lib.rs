@@ -44,7 +44,8 @@ mod verify;
 pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
 pub use copy::{
-    CopyPlan, CopyRequest, CopySummary, MaxLag, Refusals, Renames, copy, copy_id, plan as plan_copy,
+    CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames, TablePart,
+    copy, copy_id, plan as plan_copy,
 };
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};

@@ -34,7 +34,7 @@ use follow::RunningDump;
 
 pub(crate) use check::select;
 pub(crate) use ledger::{Ledger, Lines};
-pub(crate) use object::drop_statement;
+pub(crate) use object::{drop_statement, enter, leave};
 pub(crate) use origin::{
     ChunkText, Files, OnBlock, Origin, Sent, ServerOrigin, Settled, SourceSession, Task,
 };

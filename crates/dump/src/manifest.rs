@@ -188,6 +188,23 @@ impl Chunk {
 }
 
 impl TableEntry {
+    /// A table with all its rows.
+    pub(crate) fn whole(table: Table) -> TableEntry {
+        TableEntry {
+            place: 0,
+            version: VERSION,
+            condition: None,
+            masks: BTreeMap::new(),
+            folder: folder_name::folder(&table.name),
+            history: table.versioned && table.columns.iter().any(|column| column.origin == Origin::RowTime),
+            data: table.holds_rows(),
+            earlier: None,
+            chunks: Vec::new(),
+            sum: Sum::default(),
+            table,
+        }
+    }
+
     /// Whether its rows are still to be dumped.
     pub(crate) fn is_due(&self) -> bool {
         self.data && self.earlier.is_none()

@@ -122,7 +122,7 @@ impl<'a> Applier<'a> {
 
     /// Executes a statement that changes one row, and others through foreign keys.
     pub(crate) fn in_order(&mut self, statement: &InOrder) -> Result<(), Failed> {
-        let InOrder { form, sql, is_lax, is_unchecked } = statement;
+        let InOrder { form, sql, is_lax, is_unchecked, .. } = statement;
         self.begin()?;
         if !is_unchecked {
             self.session.execute("SET SESSION foreign_key_checks = 1")?;

@@ -37,6 +37,11 @@ pub fn cascading(session: &mut Session) -> Result<BTreeMap<TableName, BTreeSet<S
     Ok(columns)
 }
 
+/// The tables whose rows foreign keys change (CASCADE, SET NULL).
+pub(crate) fn children(session: &mut Session) -> Result<BTreeSet<TableName>, Error> {
+    Ok(cascades(session)?.into_iter().map(|cascade| cascade.child).collect())
+}
+
 fn of_table(table: &Table) -> Option<String> {
     let in_key = || table.columns.iter().filter(|column| table.key.contains(&column.name));
     // FLOAT(5,2) is compared with a number that is rounded, and stored as another one.

@@ -49,6 +49,22 @@ pub enum Error {
     #[error("{0}")]
     Again(&'static str),
 
+    /// Rows could not be compared, because too much changed all the time.
+    #[error("too much changes, or the target is too far behind, to compare {0}")]
+    Undecided(String),
+
+    /// The cut-over did not happen, and the source is as it was.
+    #[error("no cut-over: {0}; the source is as it was, and --resume continues")]
+    NotCutOver(String),
+
+    /// The target has taken over already.
+    #[error("the target has taken over already ({0})")]
+    Over(String),
+
+    /// Rows could not be read.
+    #[error(transparent)]
+    Dump(#[from] dump::Error),
+
     /// A server refused something, or was lost.
     #[error(transparent)]
     Server(#[from] server::Error),
@@ -59,7 +75,9 @@ impl Error {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Error::Again(_) => true,
-            Error::Server(error) => error.is_passing(),
+            Error::Server(error) | Error::Dump(dump::Error::Server(error)) => error.is_passing(),
+            Error::Dump(dump::Error::Object { source, .. }) => source.is_passing(),
+            Error::Undecided(_) => true,
             _ => false,
         }
     }

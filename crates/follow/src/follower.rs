@@ -19,6 +19,8 @@ use transactions::names::{self, number};
 use crate::apply::Applier;
 use crate::form::Form;
 use crate::scope::{Meaning, Scope, shown};
+use crate::shared::Shared;
+use crate::touched::Place;
 use crate::window::{Change, InOrder, Window};
 use crate::{Error, Reached, Summary};
 
@@ -35,6 +37,7 @@ const NOTE: Duration = Duration::from_secs(1);
 struct Open {
     /// Where it begins.
     place: String,
+    begins: Place,
     name: Option<String>,
     changes: Vec<Change>,
     bytes: usize,
@@ -47,6 +50,7 @@ struct Open {
 pub(crate) struct Follower<'a> {
     scope: Scope<'a>,
     applier: Applier<'a>,
+    shared: &'a Shared,
     report: &'a dyn Progress,
     summary: &'a mut Summary,
     tables: Tables,
@@ -74,11 +78,12 @@ impl<'a> Follower<'a> {
         scope: Scope<'a>,
         applier: Applier<'a>,
         reached: Reached,
-        (report, summary): (&'a dyn Progress, &'a mut Summary),
+        (shared, report, summary): (&'a Shared, &'a dyn Progress, &'a mut Summary),
     ) -> Follower<'a> {
         let follower = Follower {
             scope,
             applier,
+            shared,
             report,
             summary,
             tables: Tables::default(),
@@ -94,6 +99,8 @@ impl<'a> Follower<'a> {
             latest_s: 0,
             prepared: BTreeSet::new(),
         };
+        shared.touched.receive(&follower.reached.position);
+        shared.touched.apply(&follower.reached.position);
         follower.summary.reached = follower.place();
         follower
     }
@@ -110,6 +117,7 @@ impl<'a> Follower<'a> {
         let position = &mut self.reached.position;
         (position.file, position.offset) = (file.clone(), offset);
         (self.file, self.reached.begun) = (file, begun);
+        self.shared.touched.receive(&self.reached.position);
         Ok(())
     }
 
@@ -139,7 +147,7 @@ impl<'a> Follower<'a> {
     /// Applies what has gathered. While a transaction comes that is applied in parts, the position does not
     /// change, and nothing is committed.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        if self.is_settled() {
+        if self.is_settled() || self.shared.is_cut_over() {
             return Ok(());
         }
         let place = self.place();
@@ -150,6 +158,7 @@ impl<'a> Follower<'a> {
     fn commit(&mut self) -> Result<(), Error> {
         self.applier.commit(&self.reached)?;
         self.noted = (self.reached.clone(), Instant::now());
+        self.shared.touched.apply(&self.reached.position);
         self.summary.transactions += self.gathered;
         self.summary.changes += std::mem::take(&mut self.changes);
         self.summary.reached = self.place();
@@ -164,6 +173,7 @@ impl<'a> Follower<'a> {
 
     /// Tells that all is applied that the source has.
     pub(crate) fn caught_up(&self) {
+        self.shared.catch_up();
         let (transactions, changes) = (self.summary.transactions, self.summary.changes);
         self.report.note(&format!(
             "caught up: {}; {} of {} applied",
@@ -177,7 +187,7 @@ impl<'a> Follower<'a> {
     pub(crate) fn tell_behind(&self, now_s: u64, is_at_end: bool) {
         let behind = if is_at_end { 0 } else { now_s.saturating_sub(self.latest_s) };
         if is_at_end || self.latest_s > 0 {
-            self.report.state(&format!("{behind} s behind"));
+            self.report.state(&format!("{behind} s behind{}", self.shared.words()));
         }
     }
 
@@ -218,7 +228,9 @@ impl<'a> Follower<'a> {
         }
         if matches!(role, EventRole::First | EventRole::Whole) {
             let name = names::gtid(self.grouping.open().unwrap_or(GroupId::None));
-            self.open = Some(Open { place: format!("{}:{}", self.file, event.at), name, ..Open::default() });
+            let place = format!("{}:{}", self.file, event.at);
+            let begins = (number(&self.file).unwrap_or_default(), event.at);
+            self.open = Some(Open { place, begins, name, ..Open::default() });
         }
         if role != EventRole::Outside {
             self.inside(event, &body)?;
@@ -241,6 +253,7 @@ impl<'a> Follower<'a> {
         if let Some(name) = name {
             position.gtid = name;
         }
+        self.shared.touched.receive(&self.reached.position);
     }
 
     /// An event of a transaction.
@@ -299,6 +312,10 @@ impl<'a> Follower<'a> {
         }
         match self.scope.meaning(&schema, &sql) {
             Meaning::Nothing => Ok(()),
+            Meaning::Unapplied(what) if self.shared.is_cut_over() => {
+                self.late(event, &what);
+                Ok(())
+            }
             Meaning::Unapplied(what) => Err(self.unapplied(event, what)),
             Meaning::Missed => {
                 let line = format!("not on the target: {}", shown(&sql));
@@ -321,7 +338,9 @@ impl<'a> Follower<'a> {
             return Err(self.corrupt(binlog::Corrupt { what, place: event.place() }));
         };
         let form = self.scope.form(&table).map_err(|what| self.unapplied(event, what))?;
-        if let Some(form) = form {
+        if let Some(form) = form.as_ref().filter(|_| self.shared.is_cut_over()) {
+            self.late(event, &format!("rows of table {}", form.source));
+        } else if let Some(form) = form {
             let may_cascade = rows.change != RowChange::Insert && !rows.logs_cascades();
             let found = row::rows(rows, &table, event.place()).map_err(|source| self.corrupt(source))?;
             for row in found {
@@ -365,13 +384,16 @@ impl<'a> Follower<'a> {
     /// Folds the changes of the open transaction into the window.
     fn apply(&mut self) -> Result<(), Error> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let place = open.place.clone();
+        let (place, begins) = (open.place.clone(), open.begins);
         for change in std::mem::take(&mut open.changes) {
+            let (form, keys) = change.keys();
+            self.shared.touched.add(&form.target, &keys, begins);
             self.changes += 1;
             self.report.done(1, change.bytes() as u64);
             match change {
                 Change::Folded { form, removed, added } => self.window.fold(&form, removed, added),
                 Change::InOrder(statement) => {
+                    self.shared.touched.cascade(begins);
                     // What was before it must be there.
                     self.applier.rows(&mut self.window).map_err(|failed| failed.at(&place))?;
                     self.applier.in_order(&statement).map_err(|failed| failed.at(&place))?;
@@ -392,6 +414,13 @@ impl<'a> Follower<'a> {
         if open.is_spilled { self.settle() } else { Ok(()) }
     }
 
+    /// Something was written to the source after the target had taken over.
+    fn late(&self, event: &Event<'_>, what: &str) {
+        let line = format!("{}:{}: {what}", self.file, event.at);
+        self.report.warn(&format!("written to the source after the cut-over, and not on the target: {line}"));
+        self.shared.late(line);
+    }
+
     fn unapplied(&self, event: &Event<'_>, what: String) -> Error {
         Error::Unapplied { place: format!("{}:{}", self.file, event.at), what }
     }
@@ -410,13 +439,15 @@ fn folded(form: &Rc<Form>, row: &Row<'_>) -> Result<Change, String> {
 
 fn in_order(form: &Rc<Form>, row: &Row<'_>, is_unchecked: bool) -> Result<Change, String> {
     let Some(before) = row.before else { return folded(form, row) };
-    let found = form.condition(&[&form.key(&before)?.text]);
+    let mut keys = vec![form.key(&before)?];
+    let found = form.condition(&[&keys[0].text]);
     let (sql, is_lax) = match row.after {
         None => (format!("DELETE FROM {} WHERE {found}", form.target), false),
         Some(after) => {
+            keys.push(form.key(&after)?);
             let values = form.assignments(&after)?;
             (format!("UPDATE {} SET {} WHERE {found}", form.target, values.text), values.is_lax)
         }
     };
-    Ok(Change::InOrder(InOrder { form: Rc::clone(form), sql, is_lax, is_unchecked }))
+    Ok(Change::InOrder(InOrder { form: Rc::clone(form), sql, is_lax, is_unchecked, keys }))
 }

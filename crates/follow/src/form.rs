@@ -60,6 +60,14 @@ struct Column {
     is_short_year: bool,
 }
 
+/// The condition that holds for the rows with these keys, which have these columns.
+pub(crate) fn condition(columns: &[String], keys: &[&str]) -> String {
+    match columns {
+        [column] => format!("{column} IN ({})", keys.join(", ")),
+        _ => keys.join(" OR "),
+    }
+}
+
 impl Form {
     /// `table` has the names of its columns.
     pub(crate) fn new(
@@ -166,10 +174,8 @@ impl Form {
 
     /// The condition that holds for the rows with these keys.
     pub(crate) fn condition(&self, keys: &[&str]) -> String {
-        match self.key.as_slice() {
-            [column] => format!("{} IN ({})", column.name, keys.join(", ")),
-            _ => keys.join(" OR "),
-        }
+        let names: Vec<String> = self.key.iter().map(|column| column.name.clone()).collect();
+        condition(&names, keys)
     }
 
     /// All values of a row.

@@ -12,34 +12,46 @@
 //!
 //! `log` receives events, `scope` says what they are about, `form` makes SQL of rows, `window` folds them,
 //! `apply` executes them, `follower` joins these, `state` is the position in a table on the target.
+//!
+//! In the background, `verify` compares all rows of both servers without a lock, since `touched` knows which
+//! ones have changed meanwhile; and `cut_over` makes the target take over, with `source_lock`. `shared` is what
+//! they tell the follower.
 
 mod apply;
+mod background;
 mod check;
+mod cut_over;
 mod error;
 mod followed;
 mod follower;
 mod form;
 mod log;
 mod scope;
+mod shared;
+mod source_lock;
 mod state;
+mod touched;
+mod verify;
 mod window;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use progress::Progress;
-use server::catalogue::Wanted;
 use server::{Session, Target, settings, snapshot};
 
 pub use check::{cascading, refusals};
+pub use cut_over::{CutOverRequest, give_back};
 pub use error::Error;
 pub use followed::Followed;
-pub use state::{Noted, Reached, State};
+pub use state::{CutOver, Noted, Reached, State, Verified};
 
 use apply::Applier;
+use background::Background;
 use follower::Follower;
 use log::{Log, Next};
 use scope::Scope;
+use shared::Shared;
 
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -51,23 +63,29 @@ const LOCK_WAIT_S: u32 = 3;
 const TRUST: Duration = Duration::from_secs(10);
 /// The longest wait for the log until it is looked whether to stop.
 const LOOK: Duration = Duration::from_millis(200);
+/// It has caught up when it has reached an end of the log that is not older.
+const CLOSE: Duration = Duration::from_secs(2);
 /// How long nothing may come until what has gathered is applied.
 const GATHER: Duration = Duration::from_millis(50);
 
 /// What to follow.
 pub struct Request<'a> {
+    /// What the copy was made with.
+    pub context: &'a dump::Context,
+    /// What was copied. A table with a name among these that appears on the source is missed.
+    pub copy: &'a dump::CopyRequest,
     /// The source.
     pub from: &'a Target,
     /// The target.
     pub to: &'a Target,
     /// How far the target is.
     pub state: State,
-    /// What was selected: a table of these that appears on the source is missed.
-    pub wanted: &'a dyn Wanted,
     /// Apply what the source's log has now, and end.
     pub once: bool,
-    /// Keep changes out of the binary log of the target.
-    pub no_binlog: bool,
+    /// How often to compare all rows of both servers; at the end, if it ends by itself.
+    pub verify_every: Option<Duration>,
+    /// Make the target take over.
+    pub cut_over: Option<CutOverRequest>,
 }
 
 /// What was applied.
@@ -83,21 +101,58 @@ pub struct Summary {
     pub reached: String,
     /// Whether the user stopped it.
     pub is_stopped: bool,
+    /// Whether the target has taken over.
+    pub is_cut_over: bool,
+    /// What was written to the source after that, and is not on the target, a line for each.
+    pub late: Vec<String>,
 }
 
-/// Follows until it is stopped; with [`Request::once`] until the end that the source's log has now.
+/// Follows until it is stopped; with [`Request::once`] until the end that the source's log has now; with
+/// [`Request::cut_over`] until the target has taken over.
 ///
 /// Lost connections are made again.
 ///
 /// # Errors
-/// [`Error::Unapplied`] and [`Error::Different`] end it: the state notes them.
+/// [`Error::Unapplied`] and [`Error::Different`] end it: the state notes them. [`Error::NotCutOver`] leaves the
+/// source as it was.
 pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -> Result<Summary, Error> {
+    let noted = noted(request, &mut request.target()?)?;
+    let shared = Shared::default();
     let mut summary = Summary::default();
+    let background = Background { request, shared: &shared, report };
+    let followed = std::thread::scope(|scope| {
+        if background.is_needed() {
+            scope.spawn(|| shared.end(background.run(&noted.tables)));
+        }
+        let followed = attempts(request, &shared, (stop, report), &mut summary);
+        shared.stop.store(true, Ordering::Relaxed);
+        followed
+    });
+    summary.late = shared.take_late();
+    if shared.is_cut_over() {
+        (summary.is_cut_over, summary.is_stopped) = (true, false);
+    }
+    if let Err(error) = followed {
+        if let Some(why) = error.final_stop() {
+            note_stop(request, &why);
+        }
+        return Err(error);
+    }
+    Ok(summary)
+}
+
+/// Follows over one connection after the other.
+fn attempts(
+    request: &Request<'_>,
+    shared: &Shared,
+    (stop, report): (&AtomicBool, &dyn Progress),
+    summary: &mut Summary,
+) -> Result<(), Error> {
     let mut pause = PAUSE;
     let end = end(request)?;
     loop {
         let before = summary.transactions;
-        match run(request, end.as_ref(), (stop, report), &mut summary) {
+        match run(request, shared, (end.as_ref(), stop, report), summary) {
             Err(error) if error.is_passing() => {
                 if summary.transactions > before {
                     pause = PAUSE;
@@ -105,19 +160,29 @@ pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -
                 report.warn(&format!("{error}; trying again"));
                 if !progress::pause(pause, stop) {
                     summary.is_stopped = true;
-                    return Ok(summary);
+                    return Ok(());
                 }
                 pause = (pause * 2).min(PAUSE_MAX);
             }
-            Err(error) => {
-                if let Some(why) = error.final_stop() {
-                    note_stop(request, &why);
-                }
-                return Err(error);
-            }
-            Ok(()) => return Ok(summary),
+            Err(error) => return Err(error),
+            // What ran in the background is not tried again.
+            Ok(ended) => return ended,
         }
     }
+}
+
+impl Request<'_> {
+    /// A session on the target that writes.
+    fn target(&self) -> Result<Session, server::Error> {
+        connect(self.to, self.copy.write.no_binlog)
+    }
+}
+
+/// What the target knows.
+fn noted(request: &Request<'_>, target: &mut Session) -> Result<Noted, Error> {
+    request.state.read(target)?.ok_or_else(|| {
+        Error::Refused("the target does not know how far it is: its state was removed".to_owned())
+    })
 }
 
 /// When the source began a file of its log, as the file says.
@@ -149,14 +214,19 @@ fn end(request: &Request<'_>) -> Result<Option<(String, u64)>, Error> {
     if !request.once {
         return Ok(None);
     }
-    let position = request.from.connect()?.position()?;
+    log_end(&mut request.from.connect()?).map(Some)
+}
+
+/// Where the source's log ends now.
+fn log_end(source: &mut Session) -> Result<(String, u64), Error> {
+    let position = source.position()?;
     let position = position.ok_or_else(|| Error::Refused("the source has no binary log".to_owned()))?;
-    Ok(Some((position.file, position.offset)))
+    Ok((position.file, position.offset))
 }
 
 /// Notes why it ended, so that the next run knows that it needs a new snapshot. The error itself is told.
 fn note_stop(request: &Request<'_>, why: &str) {
-    if let Ok(mut session) = connect(request.to, request.no_binlog) {
+    if let Ok(mut session) = request.target() {
         request.state.stop(&mut session, why).ok();
     }
 }
@@ -190,32 +260,36 @@ impl Clock {
     }
 }
 
-/// One connection to each server.
+/// One connection to each server. Returns how what runs in the background has ended, if anything does.
 fn run(
     request: &Request<'_>,
-    end: Option<&(String, u64)>,
-    (stop, report): (&AtomicBool, &dyn Progress),
+    shared: &Shared,
+    (end, stop, report): (Option<&(String, u64)>, &AtomicBool, &dyn Progress),
     summary: &mut Summary,
-) -> Result<(), Error> {
-    let mut session = connect(request.to, request.no_binlog)?;
+) -> Result<Result<(), Error>, Error> {
+    let mut session = request.target()?;
     if !session.lock(&request.state.lock_name(), LOCK_WAIT_S)? {
         return Err(Error::Busy);
     }
-    let noted = request.state.read(&mut session)?.ok_or_else(|| {
-        Error::Refused("the target does not know how far it is: its state was removed".to_owned())
-    })?;
+    let noted = noted(request, &mut session)?;
     let mut source = request.from.connect()?;
     let mut log = Log::open(request.from, &noted, request.state.server_id())?;
-    let scope = Scope::new(noted.tables, request.wanted, session.about.flavour);
+    let scope = Scope::new(noted.tables, &request.copy.read.selection, session.about.flavour);
     let applier = Applier::new(session, &request.state)?;
-    let mut follower = Follower::new(scope, applier, noted.reached, (report, summary));
+    let mut follower = Follower::new(scope, applier, noted.reached, (shared, report, summary));
     let (mut heard, mut is_doubted, mut has_caught_up) = (Instant::now(), false, false);
     let clock = Clock::of(&mut source)?;
+    // Others may write all the time, so it is never at the end.
+    let mut goal = (log_end(&mut source)?, Instant::now());
     loop {
         if stop.load(Ordering::Relaxed) {
             follower.settle()?;
             follower.stopped();
-            return Ok(());
+            return Ok(Ok(()));
+        }
+        if let Some(ended) = shared.take_end() {
+            follower.settle()?;
+            return Ok(ended);
         }
         let wait = if follower.is_waiting() { GATHER } else { LOOK };
         let is_idle = match log.next(wait)? {
@@ -236,13 +310,17 @@ fn run(
             follower.settle()?;
             follower.tell_behind(clock.now_s(), has_caught_up && is_idle);
         }
-        if end.is_some_and(|end| follower.has_reached(end)) {
+        if request.verify_every.is_none() && end.is_some_and(|end| follower.has_reached(end)) {
             follower.settle()?;
-            return Ok(());
+            return Ok(Ok(()));
         }
-        if is_idle && !has_caught_up && follower.is_settled() && log.is_at_end(&mut source)? {
-            has_caught_up = true;
-            follower.caught_up();
+        if !has_caught_up && follower.has_reached(&goal.0) {
+            follower.settle()?;
+            has_caught_up = goal.1.elapsed() < CLOSE;
+            if has_caught_up {
+                follower.caught_up();
+            }
+            goal = (log_end(&mut source)?, Instant::now());
         }
         if is_idle && heard.elapsed() > TRUST {
             let was_doubted = std::mem::replace(&mut is_doubted, log.ends_elsewhere(&mut source)?);

@@ -205,12 +205,6 @@ impl Log {
         Ok(Next::Event(event, bytes))
     }
 
-    /// Whether everything has come that the server's log has now.
-    pub(crate) fn is_at_end(&self, source: &mut Session) -> Result<bool, Error> {
-        let Some(end) = source.position()? else { return Ok(false) };
-        Ok((number(&self.file), self.at) >= (number(&end.file), end.offset))
-    }
-
     /// Whether the log ends elsewhere than what was sent: the server does not send all, or has begun its log
     /// again; or something was written just now.
     pub(crate) fn ends_elsewhere(&self, source: &mut Session) -> Result<bool, Error> {

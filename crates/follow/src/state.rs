@@ -1,5 +1,9 @@
-//! How far a target is: a table there, whose line changes in the same transaction as the rows.
+//! How far a target is: a table there, whose line changes in the same transaction as the rows. Others say what
+//! is followed, when it was verified, and how far a cut-over is.
 
+use dump::Sum;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use server::catalogue::OWN_SCHEMA;
 use server::{Position, Session, TableName};
 
@@ -11,10 +15,42 @@ pub struct State {
     id: String,
     position: TableName,
     tables: TableName,
+    notes: TableName,
 }
 
-/// A place in the source's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// All rows of both servers were compared and equal, but those that changed meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Tables.
+    pub tables: usize,
+    /// Rows on the source.
+    pub rows: u64,
+    /// When, by the target's clock in UTC.
+    #[serde(default)]
+    pub at: String,
+}
+
+impl Verified {
+    pub(crate) fn add(&mut self, sum: Sum) {
+        self.rows += sum.rows;
+    }
+}
+
+/// How far a cut-over is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutOver {
+    /// Whether the target has taken over. Before that the source can be given back.
+    pub is_over: bool,
+    /// Variables of the source and their values before.
+    pub variables: Vec<(String, String)>,
+    /// Up to where the target has the source's log.
+    pub source: Position,
+    /// The same place in the target's own log, if it has one.
+    pub target: Option<Reached>,
+}
+
+/// A place in a server's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
     /// Where.
     pub position: Position,
@@ -31,6 +67,8 @@ pub struct Noted {
     pub stopped: Option<String>,
     /// What is followed.
     pub tables: Vec<Followed>,
+    /// How far a cut-over is, if one has begun.
+    pub cut_over: Option<CutOver>,
 }
 
 impl State {
@@ -42,7 +80,13 @@ impl State {
             id: id.to_owned(),
             position: own(format!("follow_{id}")),
             tables: own(format!("follow_{id}_tables")),
+            notes: own(format!("follow_{id}_notes")),
         }
+    }
+
+    /// What identifies the copy.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
     }
 
     /// The name of the lock that whoever writes this copy holds.
@@ -74,6 +118,11 @@ impl State {
             let text = session.quote(&text);
             session.execute(&format!("INSERT INTO {} VALUES ({number}, {text})", self.tables))?;
         }
+        session.execute(&format!(
+            "CREATE TABLE {} (name VARCHAR(20) CHARACTER SET ascii NOT NULL PRIMARY KEY, \
+             value LONGTEXT CHARACTER SET utf8mb4 NOT NULL) ENGINE=InnoDB COMMENT='what remora copy --follow knows'",
+            self.notes
+        ))?;
         // The line in this one is written last: then all is there.
         session.execute(&format!(
             "CREATE TABLE {} (id TINYINT NOT NULL PRIMARY KEY, file VARCHAR(512) CHARACTER SET utf8mb4 NOT NULL, \
@@ -117,7 +166,67 @@ impl State {
         };
         let tables = rows.into_iter().map(followed).collect::<Result<_, Error>>()?;
         let reached = Reached { position, begun };
-        Ok(Some(Noted { reached, stopped: stopped.clone(), tables }))
+        let cut_over = self.note(session, "cut-over")?;
+        Ok(Some(Noted { reached, stopped: stopped.clone(), tables, cut_over }))
+    }
+
+    /// Up to where everything is applied, as the session sees it.
+    pub(crate) fn position(&self, session: &mut Session) -> Result<Position, Error> {
+        let row = session.strings(&format!("SELECT file, position FROM {}", self.position))?;
+        match row.into_iter().next().as_deref() {
+            Some([Some(file), Some(offset)]) => Ok(Position {
+                file: file.clone(),
+                offset: offset.parse().unwrap_or_default(),
+                gtid: String::new(),
+            }),
+            _ => Err(Error::Refused("the target does not know how far it is: its state was removed".to_owned())),
+        }
+    }
+
+    /// Notes that all rows were compared.
+    pub(crate) fn verified(&self, session: &mut Session, verified: &mut Verified) -> Result<(), Error> {
+        verified.at = session.value("SELECT UTC_TIMESTAMP()")?.unwrap_or_default();
+        self.set_note(session, "verified", verified)
+    }
+
+    /// When all rows were compared last.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn last_verified(&self, session: &mut Session) -> Result<Option<Verified>, Error> {
+        self.note(session, "verified")
+    }
+
+    /// How many seconds ago all rows were compared.
+    pub(crate) fn verified_s_ago(&self, session: &mut Session) -> Result<Option<u64>, Error> {
+        let Some(Verified { at, .. }) = self.last_verified(session)? else { return Ok(None) };
+        let at = session.quote(&at);
+        let ago = session.value(&format!("SELECT TIMESTAMPDIFF(SECOND, {at}, UTC_TIMESTAMP())"))?;
+        Ok(ago.and_then(|ago| ago.parse().ok()))
+    }
+
+    /// Notes how far a cut-over is; `None` if there is none.
+    pub(crate) fn cut_over(&self, session: &mut Session, how: Option<&CutOver>) -> Result<(), Error> {
+        match how {
+            Some(how) => self.set_note(session, "cut-over", how),
+            None => {
+                session.execute(&format!("DELETE FROM {} WHERE name = 'cut-over'", self.notes))?;
+                Ok(())
+            }
+        }
+    }
+
+    fn set_note(&self, session: &mut Session, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        let text = serde_json::to_string(value).map_err(|error| Error::Refused(error.to_string()))?;
+        let text = session.quote(&text);
+        session.execute(&format!("REPLACE INTO {} VALUES ('{name}', {text})", self.notes))?;
+        Ok(())
+    }
+
+    fn note<T: DeserializeOwned>(&self, session: &mut Session, name: &str) -> Result<Option<T>, Error> {
+        let text = session.value(&format!("SELECT value FROM {} WHERE name = '{name}'", self.notes))?;
+        let unreadable = |_| Error::Refused(format!("{}: {name} is not readable", self.notes));
+        text.map(|text| serde_json::from_str(&text).map_err(unreadable)).transpose()
     }
 
     /// Notes a position, as part of the session's transaction.
@@ -147,7 +256,8 @@ impl State {
     /// Those of the server.
     pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
         if self.exists(session)? || self.is_there(session, &self.tables)? {
-            session.execute(&format!("DROP TABLE IF EXISTS {}, {}", self.position, self.tables))?;
+            let Self { position, tables, notes, .. } = self;
+            session.execute(&format!("DROP TABLE IF EXISTS {position}, {tables}, {notes}"))?;
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ pub(crate) struct InOrder {
     pub(crate) is_lax: bool,
     /// Whether the source's session did not check foreign keys.
     pub(crate) is_unchecked: bool,
+    /// The keys that the row had and has.
+    pub(crate) keys: Vec<Key>,
 }
 
 /// What became of a row.
@@ -101,6 +103,16 @@ impl Window {
 }
 
 impl Change {
+    /// Its table, and the keys that the row had and has.
+    pub(crate) fn keys(&self) -> (&Form, Vec<&Key>) {
+        match self {
+            Change::Folded { form, removed, added } => {
+                (form, removed.iter().chain(added.iter().map(|(key, _)| key)).collect())
+            }
+            Change::InOrder(InOrder { form, keys, .. }) => (form, keys.iter().collect()),
+        }
+    }
+
     /// Bytes of its SQL, about.
     pub(crate) fn bytes(&self) -> usize {
         let of_key = |key: &Key| key.bytes.len() + key.text.len();

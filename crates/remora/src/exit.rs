@@ -227,6 +227,7 @@ fn of_follow(error: &follow::Error) -> Exit {
         E::Different { .. } | E::Corrupt { .. } => Exit::Damaged,
         E::Busy => Exit::Busy,
         E::Server(error) => of_server(error),
+        E::Dump(error) => of_dump(error),
         _ => Exit::Failed,
     }
 }

@@ -131,6 +131,11 @@ impl Hold {
         self.session.position()
     }
 
+    /// The session that holds it.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
     /// How far a replica has applied its source's log while it is held.
     ///
     /// # Errors

@@ -149,6 +149,45 @@ pub fn put_off_purge(mut session: Session, seconds: u32) -> Result<Option<Sessio
     Ok(Some(session))
 }
 
+/// What is logged so that all commits before it are over. It changes nothing: there is no such table.
+const MARK: &str = "DROP TABLE IF EXISTS _remora.marker";
+
+/// Begins a snapshot without any lock, and says between which positions of the binary log it is: everything
+/// up to the first is in it, and nothing behind the second. `other` is another session on the same server.
+///
+/// MariaDB says where its snapshot is (without a GTID), so both are the same. Elsewhere something is logged first: commits are
+/// in the order of the log (`binlog_order_commits`), so whatever is before it is visible.
+///
+/// # Errors
+/// Those of the server; [`Error::Protocol`] if it has no log, or does not keep this order.
+pub fn begin_between(session: &mut Session, other: &mut Session) -> Result<(Position, Position), Error> {
+    if is_comparable(other, 1)? {
+        start(session)?;
+        if let Some((file, offset)) = snapshot_status(session)? {
+            if let Ok(offset) = offset.parse() {
+                let position = Position { file, offset, gtid: String::new() };
+                return Ok((position.clone(), position));
+            }
+        }
+        session.execute("ROLLBACK")?;
+    }
+    if session.about.flavour == Flavour::MySql
+        && other.value("SELECT @@GLOBAL.binlog_order_commits")?.as_deref() == Some("0")
+    {
+        return Err(Error::Protocol { what: "binlog_order_commits is off".to_owned() });
+    }
+    let before = end(other)?;
+    other.execute(MARK)?;
+    start(session)?;
+    Ok((before, end(other)?))
+}
+
+/// Where the binary log ends.
+fn end(session: &mut Session) -> Result<Position, Error> {
+    let none = || Error::Protocol { what: "the server has no binary log".to_owned() };
+    session.position()?.ok_or_else(none)
+}
+
 fn start(session: &mut Session) -> Result<(), Error> {
     session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
     Ok(())

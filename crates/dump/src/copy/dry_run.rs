@@ -41,7 +41,7 @@ pub struct CopyPlan {
 /// Errors of the servers. What the target can't take is no error, but in the plan.
 pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopyPlan, Error> {
     let (read, write) = (&request.read, &request.write);
-    let Prepared { mut session, mut target, before, tables, mut manifest, ledger, mut summary, .. } =
+    let Prepared { mut session, mut target, before, tables, mut manifest, ledger, mut summary, postponed, .. } =
         Prepared::new(context, servers, request)?;
     let mut refused = Vec::new();
     refusal(load::fit(&mut target, &mut manifest, &write.definer, &mut summary), &mut refused)?;
@@ -52,6 +52,7 @@ pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     refused.extend(followed::refused(&mut session, &tables, request.follow)?);
     let mut omitted = missing(&mut session, &before, (&tables, read))?;
     omitted.extend(summary.omitted);
+    omitted.extend(postponed);
     let due: Vec<&TableEntry> = tables.iter().filter(|entry| entry.is_due()).collect();
     let sizes = sizes(&mut session)?;
     Ok(CopyPlan {

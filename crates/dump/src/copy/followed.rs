@@ -5,7 +5,6 @@ use server::{Session, TableName};
 
 use super::Refusals;
 use crate::Error;
-use crate::load::LoadSummary;
 use crate::manifest::{Manifest, TableEntry};
 
 /// Refuses tables that can't be followed, all reasons at once.
@@ -33,24 +32,21 @@ pub(super) fn refused(
 }
 
 /// Leaves out what would change rows on the target once more: the log of the source has what it did there.
-pub(super) fn leave_out(manifest: &mut Manifest, summary: &mut LoadSummary) {
+/// Returns a line for each.
+pub(super) fn leave_out(manifest: &mut Manifest) -> Vec<String> {
+    let mut postponed = Vec::new();
     manifest.objects.retain(|object| match object.kind {
         Kind::Trigger | Kind::Event => {
-            let title = object.title();
-            summary
-                .omitted
-                .push(format!("{title}: it would change rows a second time; create it when B takes over"));
+            postponed.push(format!("{}: it would change rows a second time; --cut-over creates it", object.title()));
             false
         }
         Kind::Sequence => {
-            let title = object.title();
-            summary
-                .omitted
-                .push(format!("{title}: its value is that of the snapshot; set it when B takes over"));
+            postponed.push(format!("{}: its value is that of the snapshot; --cut-over sets it", object.title()));
             true
         }
         _ => true,
     });
+    postponed
 }
 
 /// The tables as the source defines them, and their names on the target.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use server::catalogue::{Catalogue, Kind};
 use server::definition::closing;
-use server::quote_name;
+use server::{TableName, quote_name};
 
 use crate::Error;
 use crate::load::schema_names::{Strings, moved, names};
@@ -32,6 +32,18 @@ impl Renames {
             }
         }
         Ok(Renames(renames))
+    }
+
+    /// The names on the way back. Two databases never become one.
+    #[must_use]
+    pub fn reversed(&self) -> Renames {
+        Renames(self.0.iter().map(|(old, new)| (new.clone(), old.clone())).collect())
+    }
+
+    /// The name of something on the target.
+    pub(super) fn of(&self, name: &TableName) -> TableName {
+        let schema = self.0.get(&name.schema).unwrap_or(&name.schema).clone();
+        TableName { schema, table: name.table.clone() }
     }
 
     /// Whether no name changes.

@@ -248,7 +248,7 @@ fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
 }
 
 /// Sets the session as an object needs it. Returns the collation that its database must get back.
-pub(super) fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
+pub(crate) fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
     if !matches!(object.kind, Kind::Database | Kind::Role) {
         session.execute(&format!("USE {}", quote_name(&object.schema)))?;
     }
@@ -277,7 +277,7 @@ pub(super) fn enter(session: &mut Session, object: &Object) -> Result<Option<Str
 }
 
 /// Restores the settings.
-pub(super) fn leave(
+pub(crate) fn leave(
     session: &mut Session,
     object: &Object,
     database_collation: Option<&str>,

@@ -85,14 +85,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
 
-    /// After the copy, apply to B what A commits, from A's binary log, until stopped. What can't be applied
-    /// exactly, such as DDL, ends it by name; --resume then compares all rows and continues
-    #[arg(long, value_name = "HOW", conflicts_with_all = ["condition", "mask", "no_data"])]
-    follow: Option<follow::Follow>,
-
-    /// With --follow: apply what A's binary log has now, and end
-    #[arg(long, requires = "follow", conflicts_with = "dry_run")]
-    once: bool,
+    #[command(flatten)]
+    follow: follow::FollowArgs,
 
     /// Continue a copy that was stopped, with the same names and conditions
     #[arg(long)]
@@ -165,8 +159,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         report.end();
         return tell_plan(&plan, report);
     }
-    if arguments.follow.is_some() {
-        return follow::run((&from, &to), &request, arguments.once, report);
+    if arguments.follow.follow.is_some() {
+        return follow::run((&from, &to), &request, &arguments.follow, report);
     }
     if arguments.resume {
         follow::forget((&from, &to), &request)?;
@@ -203,7 +197,7 @@ fn request(arguments: &Arguments, max_lags: Vec<MaxLag>) -> anyhow::Result<CopyR
             kill_long_queries: arguments.kill_long_queries,
         },
         max_lags,
-        follow: arguments.follow.map(|_| -> Refusals { ::follow::refusals }),
+        follow: arguments.follow.follow.map(|_| -> Refusals { ::follow::refusals }),
         renames: Renames::new(&arguments.rename).map_err(|why| usage(format!("--rename: {why}")))?,
         write: WriteRequest {
             sessions,
@@ -269,7 +263,7 @@ fn summarise(summary: &CopySummary, seconds: f64, report: &Report) -> anyhow::Re
             "message_type": "summary", "tables": load.tables, "objects": load.objects, "rows": load.rows,
             "text_bytes": load.text_bytes, "seconds": seconds, "rows_per_second": rate,
             "position": summary.source.position, "snapshot": summary.source.snapshot,
-            "rewrites": load.rewrites, "omitted": summary.omitted,
+            "rewrites": load.rewrites, "omitted": summary.omitted, "postponed": summary.postponed,
         }))?;
         return Ok(());
     }

@@ -16,12 +16,16 @@ use crate::support::{Ended, Running, connect, remora, start, tell, until};
 mod account;
 #[path = "dump/copy.rs"]
 mod copy;
+#[path = "dump/copy_cut_over.rs"]
+mod copy_cut_over;
 #[path = "dump/copy_follow.rs"]
 mod copy_follow;
 #[path = "dump/copy_follow_ends.rs"]
 mod copy_follow_ends;
 #[path = "dump/copy_kill.rs"]
 mod copy_kill;
+#[path = "dump/copy_verify.rs"]
+mod copy_verify;
 #[path = "dump/damage.rs"]
 mod damage;
 #[path = "dump/ddl.rs"]

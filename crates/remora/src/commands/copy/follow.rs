@@ -1,11 +1,12 @@
 //! `remora copy --follow`: a copy, and then every change that A commits.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dump::{CopyRequest, CopySummary};
 use failure::usage;
-use follow::{Followed, Noted, Reached, Request, State, Summary};
+use follow::{CutOverRequest, Followed, Noted, Reached, Request, State, Summary};
+use humanize::date_time;
 use progress::{Progress, count};
 use serde_json::json;
 use server::{Position, Target};
@@ -21,53 +22,132 @@ pub(crate) enum Follow {
     Apply,
 }
 
+/// How often to compare all rows.
+const VERIFY_EVERY: Duration = Duration::from_secs(3600);
+
+/// Options of following.
+#[derive(Debug, clap::Args)]
+pub(super) struct FollowArgs {
+    /// After the copy, apply to B what A commits, from A's binary log, until stopped. What can't be applied
+    /// exactly, such as DDL, ends it by name; --resume then compares all rows and continues
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["condition", "mask", "no_data"])]
+    pub(super) follow: Option<Follow>,
+
+    /// With --follow: apply what A's binary log has now, and end
+    #[arg(long, requires = "follow", conflicts_with_all = ["dry_run", "cut_over"])]
+    once: bool,
+
+    /// With --follow: compare all rows of A and B this often, without a lock, while both are written: 30m, 1d;
+    /// never [default: 1h; with --once never; before --cut-over always]
+    #[arg(long, value_name = "TIME", requires = "follow", value_parser = every)]
+    verify_every: Option<Every>,
+
+    /// With --follow: let B take over once it has caught up and all rows were compared. A becomes read-only.
+    /// Until B has taken over, any failure leaves A as it was
+    #[arg(long, requires = "follow", conflicts_with = "dry_run")]
+    cut_over: bool,
+
+    /// With --cut-over: the longest time for which nobody can write, such as 3s; after it A is given back
+    #[arg(long, value_name = "TIME", requires = "cut_over", value_parser = seconds, default_value = "5s")]
+    within: Duration,
+
+    /// With --cut-over: run this command in a shell while nobody can write. It leads the application to B; if
+    /// it fails, A is given back. It has REMORA_A, REMORA_B, REMORA_POSITION and REMORA_COPY, an identifier
+    #[arg(long, value_name = "COMMAND", requires = "cut_over")]
+    hook: Option<String>,
+
+    /// With --cut-over: look this long afterwards for what was still written to A
+    #[arg(long, value_name = "TIME", requires = "cut_over", value_parser = seconds, default_value = "60s")]
+    watch: Duration,
+}
+
+/// How often, or never.
+#[derive(Clone, Copy, Debug)]
+struct Every(Option<Duration>);
+
+fn every(text: &str) -> Result<Every, String> {
+    if text == "never" { Ok(Every(None)) } else { Ok(Every(Some(seconds(text)?))) }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    date_time::duration_s(text).map(Duration::from_secs).map_err(|error| error.to_string())
+}
+
+impl FollowArgs {
+    fn verify_every(&self) -> Option<Duration> {
+        match self.verify_every {
+            _ if self.cut_over => Some(VERIFY_EVERY),
+            Some(Every(every)) => every,
+            None => (!self.once).then_some(VERIFY_EVERY),
+        }
+    }
+
+    fn cut_over(&self) -> Option<CutOverRequest> {
+        let FollowArgs { within, watch, hook, .. } = self;
+        self.cut_over.then(|| CutOverRequest { within: *within, watch: *watch, hook: hook.clone() })
+    }
+}
+
 /// The servers: A and B.
 type Servers<'a> = (&'a Target, &'a Target);
 
 /// A copy that is continued without following is of another time than B has noted.
 pub(super) fn forget((from, to): Servers<'_>, request: &CopyRequest) -> anyhow::Result<()> {
     let state = State::of(&dump::copy_id(from, request)?);
+    if let Some(Noted { cut_over: Some(_), .. }) = state.read(&mut to.connect()?)? {
+        return Err(usage("B has begun to take over from A; continue with --follow apply --resume"));
+    }
     Ok(follow::forget(&state, to, request.write.no_binlog)?)
 }
 
 pub(super) fn run(
     servers: Servers<'_>,
     request: &CopyRequest,
-    once: bool,
+    options: &FollowArgs,
     report: &Report,
 ) -> anyhow::Result<Exit> {
     let context = world(report)?;
     let (from, to) = servers;
     let state = State::of(&dump::copy_id(from, request)?);
-    let mut omitted = Vec::new();
-    if !is_noted(&state, to, request, report)? {
+    let (mut omitted, mut postponed) = (Vec::new(), Vec::new());
+    if !is_noted(&state, servers, request, report)? {
         let began = Instant::now();
         let before = beginning(&state, from)?;
         let summary = dump::copy(&context, servers, request)?;
         super::summarise(&summary, began.elapsed().as_secs_f64(), report)?;
         tell_omitted(&summary.omitted, report);
+        for line in &summary.postponed {
+            report.note(&format!("not yet on B: {line}"));
+        }
         let noted = noted(&state, from, &summary, &before)?;
         follow::begin(&state, to, &noted, request.write.no_binlog)?;
         omitted = summary.omitted;
+        postponed = summary.postponed;
     }
-    match once {
+    match options.once {
         true => report.phase("following", None),
         false => report.endless("following"),
     }
     let request = Request {
+        context: &context,
+        copy: request,
         from,
         to,
         state,
-        wanted: &request.read.selection,
-        once,
-        no_binlog: request.write.no_binlog,
+        once: options.once,
+        verify_every: options.verify_every(),
+        cut_over: options.cut_over(),
     };
     let stop: &AtomicBool = &context.stop;
     let summary = follow::follow(&request, stop, report)?;
     report.end();
     summarise(&summary, report)?;
+    if !summary.is_cut_over {
+        omitted.append(&mut postponed);
+    }
     omitted.extend(summary.omitted);
     Ok(match (summary.is_stopped, omitted.is_empty()) {
+        _ if !summary.late.is_empty() => Exit::Damaged,
         (true, _) => exit::stopped(),
         (false, true) => Exit::Done,
         (false, false) => Exit::Partial,
@@ -75,10 +155,18 @@ pub(super) fn run(
 }
 
 /// Whether B knows from where to follow. If following has ended for good, the copy is made again.
-fn is_noted(state: &State, to: &Target, request: &CopyRequest, report: &Report) -> anyhow::Result<bool> {
-    let Some(noted) = state.read(&mut to.connect()?)? else { return Ok(false) };
+fn is_noted(
+    state: &State,
+    servers: Servers<'_>,
+    request: &CopyRequest,
+    report: &Report,
+) -> anyhow::Result<bool> {
+    let Some(noted) = state.read(&mut servers.1.connect()?)? else { return Ok(false) };
     if !request.write.resume {
         return Err(usage("B has such a copy, which follows A; continue it with --resume"));
+    }
+    if follow::give_back(state, servers, &noted, request.write.no_binlog)? {
+        report.note("a cut-over was cut off: A can be written again, as before it");
     }
     let Some(why) = noted.stopped else { return Ok(true) };
     report.note(&format!("following had ended at {why}"));
@@ -118,7 +206,7 @@ fn noted(
         cascades: cascading.get(&table.name).cloned().unwrap_or_default(),
     };
     let tables = summary.tables.iter().map(followed).collect();
-    Ok(Noted { reached: Reached { position, begun: found }, stopped: None, tables })
+    Ok(Noted { reached: Reached { position, begun: found }, stopped: None, tables, cut_over: None })
 }
 
 fn summarise(summary: &Summary, report: &Report) -> anyhow::Result<()> {
@@ -126,7 +214,7 @@ fn summarise(summary: &Summary, report: &Report) -> anyhow::Result<()> {
     if report.is_json() {
         report.message(&json!({
             "message_type": "followed", "transactions": transactions, "changes": changes, "reached": reached,
-            "omitted": omitted,
+            "omitted": omitted, "cut_over": summary.is_cut_over, "late": summary.late,
         }))?;
         return Ok(());
     }

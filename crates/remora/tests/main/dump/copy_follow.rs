@@ -27,7 +27,7 @@ pub(super) fn once(pair: &Pair, arguments: &[&str]) -> Ended {
     Ended::of(&command(pair, &[&["--once"], arguments].concat()).output().unwrap())
 }
 
-fn spawn(pair: &Pair, arguments: &[&str]) -> Running {
+pub(super) fn spawn(pair: &Pair, arguments: &[&str]) -> Running {
     let mut command = command(pair, arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Running::new(command.spawn().unwrap())
@@ -131,7 +131,7 @@ fn large_rows() -> String {
     format!("INSERT INTO d.two VALUES {}", rows.join(", "))
 }
 
-fn make(pair: &Pair) {
+pub(super) fn make(pair: &Pair) {
     let mut source = pair.source();
     execute(&mut source, &["CREATE DATABASE d CHARACTER SET utf8"]);
     execute(&mut source, &TABLES);
@@ -158,7 +158,7 @@ pub(super) fn made(product: Product) -> Pair {
 }
 
 /// What follows when the target is of another family or version.
-fn next(product: Product) -> Product {
+pub(super) fn next(product: Product) -> Product {
     let all = products();
     let at = all.iter().position(|one| *one == product).unwrap();
     all[(at + 1) % all.len()]

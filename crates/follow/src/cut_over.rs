@@ -1,0 +1,301 @@
+//! The target takes over.
+//!
+//! The source is locked, the rest of its log applied, what was changed last compared. Until the target notes
+//! that it has taken over, everything can be taken back: the lock ends with its connection, also if we are
+//! killed. From then on there is only one way: the target is opened, the source stays closed.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use dump::Programs;
+use progress::count;
+use server::catalogue::Kind;
+use server::{Session, TableName, Target, prepared_xa, snapshot};
+
+use crate::background::Background;
+use crate::source_lock::{self, SourceLock};
+use crate::state::{CutOver, Reached, State};
+use crate::touched::{Place, place};
+use crate::verify::Verifier;
+use crate::{Error, Followed, Noted, log};
+
+/// How the target takes over.
+#[derive(Clone, Debug)]
+pub struct CutOverRequest {
+    /// How long writes may be refused. If it takes longer, the source is given back.
+    pub within: Duration,
+    /// A command that leads the application to the target.
+    pub hook: Option<String>,
+    /// How long to look afterwards for what was still written to the source.
+    pub watch: Duration,
+}
+
+/// At most so many rows may have been changed since they were compared when the source is locked.
+const CHANGED_MAX: usize = 5000;
+/// How often the rows that have changed are compared before that.
+const ROUNDS: u32 = 10;
+/// How often it is looked whether a command has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Since which place rows were not compared, and until when writes may be refused.
+#[derive(Clone, Copy)]
+struct Since {
+    place: Place,
+    deadline: Instant,
+}
+
+/// Hands over.
+pub(crate) struct Handover<'a> {
+    pub(crate) background: &'a Background<'a>,
+    pub(crate) verifier: &'a Verifier<'a>,
+    pub(crate) cut_over: &'a CutOverRequest,
+    pub(crate) followed: &'a [Followed],
+}
+
+impl Handover<'_> {
+    /// Hands over. Changes since a place were not compared yet.
+    pub(crate) fn run(&self, since: Place) -> Result<(), Error> {
+        let Background { request, shared, report } = *self.background;
+        let mut source = snapshot::connect(request.from)?;
+        self.check(&mut source)?;
+        let servers = (request.from, request.to);
+        let programs = Programs::read(&request.context, servers, request.copy)?;
+        let since = self.narrow(since)?;
+        let variables = source_lock::prepare(request.from)?;
+        // Whatever is needed later is there before anybody has to wait.
+        let mut target = request.target()?;
+        let mut reader = snapshot::connect(request.to)?;
+        report.state("locking the source");
+        let mut lock = SourceLock::take(request.from, variables, self.cut_over.within)?;
+        let since = Since { place: since, deadline: lock.since + self.cut_over.within };
+        if let Err(error) = self.steps(&mut lock, since, (&mut target, &mut reader), &programs) {
+            let given_back = lock.give_back(request.from).and_then(|()| {
+                programs.remove(&mut target, Kind::Trigger)?;
+                request.state.cut_over(&mut target, None)
+            });
+            return Err(match (given_back, error) {
+                (Ok(()), error @ (Error::NotCutOver(_) | Error::Different { .. })) => error,
+                (Ok(()), error) => Error::NotCutOver(error.to_string()),
+                (Err(again), error) => Error::Refused(format!(
+                    "no cut-over: {error}; and the source could not be given back: {again}. --resume tries that again"
+                )),
+            });
+        }
+        // There is only one way now.
+        shared.cut_over();
+        self.open(&mut target, &programs);
+        let closed = lock.since.elapsed();
+        let end = lock.end.clone();
+        if let Err(error) = lock.release() {
+            report.warn(&format!("the source is read-only, but its lock did not end well: {error}"));
+        }
+        let gtid = if end.gtid.is_empty() { String::new() } else { format!(", {}", end.gtid) };
+        report.note(&format!(
+            "cut over: writes were refused for {:.2} s; {} equal at {}:{}{gtid}; the source stays read-only",
+            closed.as_secs_f64(),
+            count(self.followed.len(), "table"),
+            end.file,
+            end.offset,
+        ));
+        report.state("looking for late writes to the source");
+        // It has an end of its own: the one who follows reads on meanwhile.
+        shared.pause(self.cut_over.watch);
+        Ok(())
+    }
+
+    /// What is known to be in the way, before anybody has to wait.
+    fn check(&self, source: &mut Session) -> Result<(), Error> {
+        let mut why = Vec::new();
+        if !source.replica_status()?.is_empty() {
+            why.push("the source is a replica, and would change after it: end replication first".to_owned());
+        }
+        if prepared_xa(source).is_ok_and(|prepared| !prepared.is_empty()) {
+            why.push("an XA transaction is prepared on the source: end it first".to_owned());
+        }
+        if why.is_empty() { Ok(()) } else { Err(Error::NotCutOver(why.join("; "))) }
+    }
+
+    /// Compares what has changed, until little is left.
+    fn narrow(&self, mut since: Place) -> Result<Place, Error> {
+        let Background { shared, report, .. } = *self.background;
+        for _ in 0..ROUNDS {
+            report.state("comparing what has changed");
+            since = self.verifier.changed(since)?;
+            if shared.touched.count_since(since).is_some_and(|changed| changed <= CHANGED_MAX) {
+                return Ok(since);
+            }
+        }
+        Err(Error::NotCutOver(format!(
+            "more than {} were changed while others were compared, {ROUNDS} times; try again when less is written",
+            count(CHANGED_MAX, "row")
+        )))
+    }
+
+    /// Waits until all that the source has is on the target.
+    fn catch_up(&self, lock: &SourceLock, deadline: Instant) -> Result<(), Error> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if self.background.shared.touched.wait_applied(place(&lock.end), left) {
+            return Ok(());
+        }
+        Err(late(self.cut_over.within))
+    }
+
+    /// Gives tables the numbers with which they continue, where rows with larger ones were deleted.
+    fn counters(&self, source: &mut Session, target: &mut Session) -> Result<(), Error> {
+        // MySQL would tell old numbers.
+        for session in [&mut *source, &mut *target] {
+            match session.execute("SET SESSION information_schema_stats_expiry = 0") {
+                Err(error) if error.code().is_none() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        let number = |session: &mut Session, schema: &str, table: &str| -> Result<u64, Error> {
+            let (schema, table) = (session.quote(schema), session.quote(table));
+            let value = session.value(&format!(
+                "SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}"
+            ))?;
+            Ok(value.and_then(|value| value.parse().ok()).unwrap_or_default())
+        };
+        for Followed { table, target: name, .. } in self.followed {
+            if !table.definition.contains("AUTO_INCREMENT") {
+                continue;
+            }
+            let wanted = number(source, &table.name.schema, &table.name.table)?;
+            if wanted > number(target, &name.schema, &name.table)? {
+                target.execute(&format!("ALTER TABLE {name} AUTO_INCREMENT = {wanted}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the command that leads the application to the target.
+    fn call(&self, lock: &SourceLock, deadline: Instant) -> Result<(), Error> {
+        let Some(hook) = &self.cut_over.hook else {
+            return if Instant::now() > deadline { Err(late(self.cut_over.within)) } else { Ok(()) };
+        };
+        let Background { request, .. } = *self.background;
+        let mut child = Command::new("sh")
+            .args(["-c", hook])
+            .env("REMORA_COPY", request.state.id())
+            .env("REMORA_A", request.from.to_string())
+            .env("REMORA_B", request.to.to_string())
+            .env("REMORA_POSITION", format!("{}:{}", lock.end.file, lock.end.offset))
+            .spawn()
+            .map_err(|error| Error::NotCutOver(format!("{hook:?} could not be run: {error}")))?;
+        loop {
+            let ended = child.try_wait();
+            match ended {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => {
+                    return Err(Error::NotCutOver(format!("{hook:?} ended with {status}")));
+                }
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK),
+                Ok(None) => {
+                    child.kill().ok();
+                    child.wait().ok();
+                    return Err(Error::NotCutOver(format!("{hook:?} did not end in time")));
+                }
+                Err(error) => return Err(Error::NotCutOver(format!("{hook:?}: {error}"))),
+            }
+        }
+    }
+
+    /// All up to the note that the target has taken over.
+    fn steps(
+        &self,
+        lock: &mut SourceLock,
+        since: Since,
+        (target, reader): (&mut Session, &mut Session),
+        programs: &Programs,
+    ) -> Result<(), Error> {
+        let request = self.background.request;
+        let mut how = CutOver {
+            is_over: false,
+            variables: lock.variables.clone(),
+            source: lock.end.clone(),
+            target: None,
+        };
+        request.state.cut_over(target, Some(&how))?;
+        self.catch_up(lock, since.deadline)?;
+        self.verifier.last(since.place, lock.session(), reader)?;
+        self.counters(lock.session(), target)?;
+        sequences(programs, (lock.session(), target))?;
+        programs.make(target, Kind::Trigger)?;
+        self.call(lock, since.deadline)?;
+        lock.close()?;
+        how.is_over = true;
+        // From there on others write to the target.
+        how.target = target.position()?.and_then(|position| {
+            let begun = log::begun(request.to, &position.file, request.state.server_id()).ok()?;
+            Some(Reached { position, begun })
+        });
+        request.state.cut_over(target, Some(&how))
+    }
+
+    /// Opens the target. What fails is told: it can't be taken back.
+    fn open(&self, target: &mut Session, programs: &Programs) {
+        let report = self.background.report;
+        let opened = (|| -> Result<(), Error> {
+            if target.value("SELECT @@GLOBAL.read_only")?.is_some_and(|value| value != "0") {
+                target.execute("SET GLOBAL read_only = OFF")?;
+            }
+            Ok(())
+        })();
+        if let Err(error) = opened {
+            report.warn(&format!("the target has taken over, but is read-only ({error}): SET GLOBAL read_only = OFF there"));
+        }
+        if let Err(error) = programs.make(target, Kind::Event) {
+            report.warn(&format!("the target has taken over, but not all events are there: {error}"));
+        }
+    }
+}
+
+/// Gives a source back whose cut-over was cut off before the target had taken over. Returns whether there was
+/// one.
+///
+/// # Errors
+/// [`Error::Over`] if the target has taken over; those of the servers.
+pub fn give_back(
+    state: &State,
+    (from, to): (&Target, &Target),
+    noted: &Noted,
+    no_binlog: bool,
+) -> Result<bool, Error> {
+    let Some(how) = &noted.cut_over else { return Ok(false) };
+    if how.is_over {
+        let place = format!("at {}:{} of the source's log", how.source.file, how.source.offset);
+        return Err(Error::Over(place));
+    }
+    source_lock::set(&mut from.connect()?, &how.variables)?;
+    let mut target = crate::connect(to, no_binlog)?;
+    let names: BTreeSet<&TableName> = noted.tables.iter().map(|followed| &followed.target).collect();
+    let rows = target.strings(
+        "SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS",
+    )?;
+    for row in rows {
+        let [Some(schema), Some(table), Some(trigger)] = row.as_slice() else { continue };
+        let on = TableName { schema: schema.clone(), table: table.clone() };
+        if names.contains(&on) {
+            let trigger = TableName { schema: schema.clone(), table: trigger.clone() };
+            target.execute(&format!("DROP TRIGGER IF EXISTS {trigger}"))?;
+        }
+    }
+    state.cut_over(&mut target, None)?;
+    Ok(true)
+}
+
+fn late(within: Duration) -> Error {
+    Error::NotCutOver(format!("it took longer than {} s", within.as_secs()))
+}
+
+/// Lets sequences continue where those of the source are.
+fn sequences(programs: &Programs, (source, target): (&mut Session, &mut Session)) -> Result<(), Error> {
+    for (own, other) in &programs.sequences {
+        let Some(next) = source.value(&format!("SELECT next_not_cached_value FROM {own}"))? else { continue };
+        target.execute(&format!("SELECT SETVAL({other}, {next}, 0)")).map(drop).or_else(|_| {
+            target.execute(&format!("ALTER SEQUENCE {other} RESTART WITH {next}")).map(drop)
+        })?;
+    }
+    Ok(())
+}

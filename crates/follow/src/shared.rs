@@ -1,0 +1,92 @@
+//! What those who work beside each other tell each other: one applies changes, one compares and hands over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::Error;
+use crate::touched::Touched;
+
+#[derive(Default)]
+struct Told {
+    /// How the one in the background has ended.
+    ended: Option<Result<(), Error>>,
+    /// What the progress line says besides.
+    words: String,
+    /// Changes of the source that came after the cut-over, and are not on the target.
+    late: Vec<String>,
+}
+
+/// What both know.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Rows that were changed.
+    pub(crate) touched: Touched,
+    /// Ends what runs in the background.
+    pub(crate) stop: Arc<AtomicBool>,
+    has_caught_up: AtomicBool,
+    is_cut_over: AtomicBool,
+    told: Mutex<Told>,
+}
+
+impl Shared {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All is applied that the source had once.
+    pub(crate) fn catch_up(&self) {
+        self.has_caught_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.has_caught_up.load(Ordering::Relaxed)
+    }
+
+    /// Nothing is applied from here on: the target has taken over.
+    pub(crate) fn cut_over(&self) {
+        self.is_cut_over.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_cut_over(&self) -> bool {
+        self.is_cut_over.load(Ordering::SeqCst)
+    }
+
+    /// A change that came too late.
+    pub(crate) fn late(&self, what: String) {
+        self.told().late.push(what);
+    }
+
+    /// All changes that came too late.
+    pub(crate) fn take_late(&self) -> Vec<String> {
+        std::mem::take(&mut self.told().late)
+    }
+
+    /// Sets what the progress line says besides.
+    pub(crate) fn say(&self, words: String) {
+        self.told().words = words;
+    }
+
+    pub(crate) fn words(&self) -> String {
+        self.told().words.clone()
+    }
+
+    /// What runs in the background has ended.
+    pub(crate) fn end(&self, how: Result<(), Error>) {
+        self.told().ended = Some(how);
+    }
+
+    /// How it has ended, once.
+    pub(crate) fn take_end(&self) -> Option<Result<(), Error>> {
+        self.told().ended.take()
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits; `false` if it is stopped meanwhile.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        progress::pause(time, &self.stop)
+    }
+}

@@ -1,0 +1,161 @@
+//! Keeps everybody from writing to the source: first by a lock that ends with its connection, whatever happens
+//! to us, then for good.
+
+use std::time::{Duration, Instant};
+
+use server::{Attempt, Flavour, Hold, HoldMode, Position, Session, Target, snapshot};
+
+use crate::Error;
+
+/// States of connections that wait for the lock, and would write when it is released.
+const WAITING: &str = "'Waiting for global read lock', 'Waiting for commit lock', 'Waiting for backup lock'";
+/// How long a connection that is killed may take to roll back.
+const KILL_WAIT: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
+/// A variable that was set so can't be set to anything else.
+const DISABLED: &str = "DISABLED";
+/// A server does not know such a variable.
+const UNKNOWN_VARIABLE: u16 = 1193;
+/// A connection is not there any more.
+const NO_SUCH_CONNECTION: u16 = 1094;
+
+/// The variables that keep a server from being written.
+fn variables(session: &mut Session) -> Result<Vec<(String, String)>, Error> {
+    let names: &[&str] = match session.about.flavour {
+        Flavour::MariaDb => &["read_only", "event_scheduler"],
+        Flavour::MySql => &["read_only", "super_read_only", "event_scheduler"],
+    };
+    let mut known = Vec::new();
+    for name in names {
+        match session.value(&format!("SELECT @@GLOBAL.{name}")) {
+            Ok(Some(value)) => known.push(((*name).to_owned(), value)),
+            Ok(None) => {}
+            // MySQL 5.6 has no super_read_only.
+            Err(error) if error.code() == Some(UNKNOWN_VARIABLE) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(known)
+}
+
+/// Sets these variables.
+pub(crate) fn set(session: &mut Session, variables: &[(String, String)]) -> Result<(), server::Error> {
+    let mut can_be_set = variables.iter().filter(|(_, value)| value != DISABLED);
+    can_be_set.try_for_each(|(name, value)| {
+        session.execute(&format!("SET GLOBAL {name} = {value}")).map(drop)
+    })
+}
+
+/// The variables that keep a server from being written, as they are. That they may be set is tried.
+pub(crate) fn prepare(from: &Target) -> Result<Vec<(String, String)>, Error> {
+    let mut session = from.connect()?;
+    let variables = variables(&mut session)?;
+    set(&mut session, &variables)?;
+    Ok(variables)
+}
+
+/// A source that is about to be closed: nobody can write to it.
+pub(crate) struct SourceLock {
+    hold: Hold,
+    /// The variables as they were.
+    pub(crate) variables: Vec<(String, String)>,
+    /// Where its log ends.
+    pub(crate) end: Position,
+    /// Since when nobody writes.
+    pub(crate) since: Instant,
+}
+
+impl SourceLock {
+    /// Locks the source, or says who is in the way.
+    pub(crate) fn take(
+        from: &Target,
+        variables: Vec<(String, String)>,
+        within: Duration,
+    ) -> Result<SourceLock, Error> {
+        let session = snapshot::connect(from)?;
+        let since = Instant::now();
+        let mut hold = match Hold::attempt(session, &HoldMode::Global, within)? {
+            Attempt::Held(hold) => hold,
+            Attempt::Waited(mut session) => {
+                let obstacle = session.obstacle(&HoldMode::Global)?;
+                let seconds = within.as_secs();
+                return Err(Error::NotCutOver(format!("the source could not be locked within {seconds} s: {obstacle}")));
+            }
+        };
+        // If the connection to us is cut, the server ends this session, and with it the lock.
+        let idle_s = within.as_secs().saturating_mul(2).max(2);
+        hold.session().execute(&format!("SET SESSION wait_timeout = {idle_s}"))?;
+        let none = || Error::NotCutOver("the source has no binary log any more".to_owned());
+        let end = hold.position()?.ok_or_else(none)?;
+        Ok(SourceLock { hold, variables, end, since })
+    }
+
+    /// The session that holds the lock. What it reads is the last state.
+    pub(crate) fn session(&mut self) -> &mut Session {
+        self.hold.session()
+    }
+
+    /// Closes the source for good, while the lock is still held: lock and statements have one session.
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
+        let closed = |name: &str| if name == "event_scheduler" { "OFF" } else { "ON" };
+        let can_be_set = self.variables.iter().filter(|(_, value)| value != DISABLED);
+        let closed: Vec<(String, String)> =
+            can_be_set.map(|(name, _)| (name.clone(), closed(name).to_owned())).collect();
+        set(self.hold.session(), &closed)?;
+        let place = |position: &Position| (position.file.clone(), position.offset);
+        if self.hold.position()?.as_ref().map(place) == Some(place(&self.end)) {
+            return Ok(());
+        }
+        Err(Error::NotCutOver("something was written to the source's log although it was locked".to_owned()))
+    }
+
+    /// Makes the source what it was.
+    pub(crate) fn give_back(mut self, from: &Target) -> Result<(), Error> {
+        let SourceLock { hold, variables, .. } = &mut self;
+        let (variables, own) = (std::mem::take(variables), set(hold.session(), variables));
+        let released = self.hold.release();
+        if own.is_ok() && released.is_ok() {
+            return Ok(());
+        }
+        Ok(set(&mut from.connect()?, &variables)?)
+    }
+
+    /// Ends the lock of a source that is closed. Connections that wait for it or have written and not
+    /// committed are killed first: some servers let accounts with privileges commit nevertheless.
+    pub(crate) fn release(mut self) -> Result<(), Error> {
+        let session = self.hold.session();
+        kill(session, "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0")?;
+        kill(session, &format!("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE IN ({WAITING})"))?;
+        self.hold.release()?;
+        Ok(())
+    }
+}
+
+/// Kills connections, and waits until they are gone or do something else.
+fn kill(session: &mut Session, query: &str) -> Result<(), Error> {
+    let own = session.connection_id().to_string();
+    let ids = |session: &mut Session| -> Result<Vec<String>, server::Error> {
+        let rows = session.strings(query)?;
+        Ok(rows.into_iter().flatten().flatten().filter(|id| *id != own && id != "0").collect())
+    };
+    let end = Instant::now() + KILL_WAIT;
+    let mut killed = Vec::new();
+    loop {
+        let found = ids(session)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for id in found.iter().filter(|id| !killed.contains(*id)) {
+            match session.execute(&format!("KILL {id}")) {
+                // It has ended by itself.
+                Err(error) if error.code() == Some(NO_SUCH_CONNECTION) => {}
+                other => drop(other?),
+            }
+        }
+        killed.extend(found);
+        if Instant::now() > end {
+            return Err(Error::NotCutOver("connections to the source that were killed do not end".to_owned()));
+        }
+        std::thread::sleep(LOOK);
+    }
+}

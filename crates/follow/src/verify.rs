@@ -1,0 +1,350 @@
+//! Compares all rows of both servers while both are written, without a lock.
+//!
+//! Sums of rows can be subtracted. So two snapshots that are not of the same moment can be compared: the rows
+//! that the log has changed between them are left out on both sides. The parts of the tables are compared one
+//! after the other, each in snapshots of its own, which are short therefore.
+//!
+//! What was left out was changed meanwhile, and so counts as changed since it was compared.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dump::{CopiedTable, CopySide, Sum, TablePart};
+use progress::count;
+use server::{Position, Session, TableName, snapshot};
+
+use crate::form::condition;
+use crate::shared::Shared;
+use crate::state::Verified;
+use crate::touched::{Changed, Place, place};
+use crate::{Error, Followed, Request, check};
+
+/// Estimated bytes of what is compared in one pair of snapshots.
+const STEP_BYTES: u64 = 64 << 20;
+/// Keys in a condition: for more a server may scan the table.
+const KEYS_MAX: usize = 500;
+/// Keys that are left out of a part in one statement, where several texts may stand for the same row.
+const TEXT_KEYS_MAX: usize = 20_000;
+/// How often what can't be decided is tried again, and after which time: the follower is behind, rows are
+/// changed by foreign keys, or there are too many changes.
+const TRIES: u32 = 300;
+const PAUSE: Duration = Duration::from_millis(200);
+/// Differing rows that are named.
+const NAMED_MAX: usize = 3;
+/// Characters of a row that are shown.
+const SHOWN_CHARS: usize = 100;
+
+/// A table that is compared.
+struct Compared {
+    rows: CopiedTable,
+    source: TableName,
+    /// Its name on the target, quoted.
+    target: String,
+    /// The columns of its key, quoted.
+    key: Vec<String>,
+    /// Whether only one SQL text stands for each key.
+    is_exact: bool,
+    /// Whether foreign keys change its rows.
+    is_child: bool,
+}
+
+/// A part of a table, or some of its rows.
+struct Piece {
+    table: usize,
+    part: TablePart,
+    /// The rows, if not all.
+    condition: Option<String>,
+}
+
+/// Compares rows.
+pub(crate) struct Verifier<'a> {
+    request: &'a Request<'a>,
+    shared: &'a Shared,
+    context: dump::Context,
+    tables: Vec<Compared>,
+}
+
+/// Two sessions on the source, and one on the target.
+struct Sessions {
+    source: Session,
+    other: Session,
+    target: Session,
+}
+
+impl<'a> Verifier<'a> {
+    pub(crate) fn new(
+        request: &'a Request<'a>,
+        shared: &'a Shared,
+        followed: &[Followed],
+    ) -> Result<Verifier<'a>, Error> {
+        let children = check::children(&mut request.from.connect()?)?;
+        let context = dump::Context {
+            stop: std::sync::Arc::clone(&shared.stop),
+            progress: std::sync::Arc::new(progress::Silent),
+            ..request.context.clone()
+        };
+        let tables = followed.iter().map(|followed| Compared::new(followed, &children)).collect();
+        Ok(Verifier { request, shared, context, tables })
+    }
+
+    fn sessions(&self) -> Result<Sessions, Error> {
+        Ok(Sessions {
+            source: snapshot::connect(self.request.from)?,
+            other: self.request.from.connect()?,
+            target: snapshot::connect(self.request.to)?,
+        })
+    }
+
+    /// Compares all rows. Returns what was compared, and from where on changes are not.
+    ///
+    /// # Errors
+    /// [`Error::Different`] names rows; those of the servers.
+    pub(crate) fn round(&self) -> Result<(Verified, Place), Error> {
+        let mut sessions = self.sessions()?;
+        let began = self.reached(&mut sessions)?;
+        let is_same_order = sessions.source.about.release() == sessions.target.about.release();
+        let mut verified = Verified { tables: self.tables.len(), ..Verified::default() };
+        let (mut step, mut bytes) = (Vec::new(), 0);
+        for (at, table) in self.tables.iter().enumerate() {
+            for part in table.rows.parts(&mut sessions.source, STEP_BYTES, is_same_order)? {
+                if bytes + part.bytes > STEP_BYTES && !step.is_empty() {
+                    verified.add(self.decide(&mut sessions, &std::mem::take(&mut step))?);
+                    bytes = 0;
+                }
+                bytes += part.bytes;
+                step.push(Piece { table: at, part, condition: None });
+            }
+            self.shared.say(format!(", comparing table {} of {}", at + 1, self.tables.len()));
+        }
+        verified.add(self.decide(&mut sessions, &step)?);
+        Ok((verified, began))
+    }
+
+    /// Compares the rows that were changed since a place. Returns from where on changes are not compared.
+    ///
+    /// # Errors
+    /// As [`Verifier::round`].
+    pub(crate) fn changed(&self, since: Place) -> Result<Place, Error> {
+        let mut sessions = self.sessions()?;
+        let began = self.reached(&mut sessions)?;
+        for piece in self.pieces(since) {
+            self.decide(&mut sessions, &[piece])?;
+        }
+        Ok(began)
+    }
+
+    /// Compares the rows that were changed since a place, while nobody writes.
+    ///
+    /// # Errors
+    /// As [`Verifier::round`].
+    pub(crate) fn last(&self, since: Place, source: &mut Session, target: &mut Session) -> Result<(), Error> {
+        let cascaded = self.shared.touched.has_cascaded_since(since);
+        for piece in self.pieces(since) {
+            self.compare_now((source, target), &piece)?;
+        }
+        for (at, table) in self.tables.iter().enumerate().filter(|(_, table)| cascaded && table.is_child) {
+            let part = table.whole();
+            self.compare_now((source, target), &Piece { table: at, part, condition: None })?;
+        }
+        Ok(())
+    }
+
+    /// Where everything before is applied.
+    fn reached(&self, sessions: &mut Sessions) -> Result<Place, Error> {
+        Ok(place(&self.position(sessions)?))
+    }
+
+    fn position(&self, sessions: &mut Sessions) -> Result<Position, Error> {
+        self.request.state.position(&mut sessions.target)
+    }
+
+    /// The rows that were changed since a place, in pieces.
+    fn pieces(&self, since: Place) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for (at, table) in self.tables.iter().enumerate() {
+            match self.shared.touched.since(&table.target, since) {
+                Changed::Any => pieces.push(Piece { table: at, part: table.whole(), condition: None }),
+                Changed::Keys(keys) => pieces.extend(keys.chunks(KEYS_MAX).map(|keys| {
+                    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+                    Piece { table: at, part: table.whole(), condition: Some(condition(&table.key, &keys)) }
+                })),
+            }
+        }
+        pieces
+    }
+
+    /// Compares pieces until it is known whether they are equal.
+    fn decide(&self, sessions: &mut Sessions, pieces: &[Piece]) -> Result<Sum, Error> {
+        for _ in 0..TRIES {
+            let found = self.step(sessions, pieces);
+            let ended = sessions.source.execute("COMMIT").and_then(|_| sessions.target.execute("COMMIT"));
+            if let Some(sum) = found? {
+                ended?;
+                return Ok(sum);
+            }
+            if !self.shared.pause(PAUSE) {
+                return Err(dump::Error::Stopped("the comparison is incomplete").into());
+            }
+        }
+        let names: BTreeSet<String> =
+            pieces.iter().map(|piece| self.tables[piece.table].source.to_string()).collect();
+        let names: Vec<String> = names.into_iter().take(NAMED_MAX).collect();
+        Err(Error::Undecided(names.join(", ")))
+    }
+
+    /// Compares pieces in two snapshots; `None` if it can't be known whether they are equal.
+    fn step(&self, sessions: &mut Sessions, pieces: &[Piece]) -> Result<Option<Sum>, Error> {
+        let (lowest, highest) = snapshot::begin_between(&mut sessions.source, &mut sessions.other)?;
+        sessions.target.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
+        let applied = place(&self.position(sessions)?);
+        let (from, upto) = (place(&lowest).min(applied), place(&highest).max(applied));
+        let mut sums = self.sums(sessions, pieces)?;
+        if !self.wait(upto) {
+            return Ok(None);
+        }
+        let mut total = Sum::default();
+        for (piece, (source, target)) in pieces.iter().zip(&mut sums) {
+            total.add(*source);
+            let Some(left_out) = self.left_out(piece, from) else { return Ok(None) };
+            for keys in &left_out {
+                source.subtract(self.sum((&mut sessions.source, CopySide::Source), piece, Some(keys))?);
+                target.subtract(self.sum((&mut sessions.target, CopySide::Target), piece, Some(keys))?);
+            }
+            if source == target {
+                continue;
+            }
+            if self.tables[piece.table].is_child && self.shared.touched.has_cascaded_since(from) {
+                return Ok(None);
+            }
+            let sides = (&mut sessions.source, &mut sessions.target);
+            let what = self.difference(sides, piece, &left_out)?;
+            return Err(Error::Different { place: shown(&highest), what });
+        }
+        Ok(Some(total))
+    }
+
+    /// Waits until all changes up to there are known.
+    fn wait(&self, upto: Place) -> bool {
+        (0..TRIES).any(|_| self.shared.is_stopped() || self.shared.touched.wait_received(upto, PAUSE))
+            && !self.shared.is_stopped()
+    }
+
+    /// The sums of pieces on both sides, which are read at the same time.
+    fn sums(&self, sessions: &mut Sessions, pieces: &[Piece]) -> Result<Vec<(Sum, Sum)>, Error> {
+        let Sessions { source, target, .. } = sessions;
+        let of = |session: &mut Session, side| -> Result<Vec<Sum>, Error> {
+            pieces.iter().map(|piece| self.sum((&mut *session, side), piece, None)).collect()
+        };
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| of(source, CopySide::Source));
+            let targets = of(target, CopySide::Target);
+            let sources =
+                reading.join().unwrap_or_else(|_| Err(Error::Again("a comparison has ended early")))?;
+            Ok(sources.into_iter().zip(targets?).collect())
+        })
+    }
+
+    fn sum(
+        &self,
+        side: (&mut Session, CopySide),
+        piece: &Piece,
+        further: Option<&str>,
+    ) -> Result<Sum, Error> {
+        let conditions = piece.condition.iter().map(String::as_str).chain(further);
+        let condition = conditions.map(|sql| format!("({sql})")).collect::<Vec<_>>().join(" AND ");
+        let condition = (!condition.is_empty()).then_some(condition.as_str());
+        let table = &self.tables[piece.table].rows;
+        Ok(table.sum(&self.context, side, &piece.part, condition)?)
+    }
+
+    /// The conditions of the rows that are left out of a piece, since transactions changed them that began
+    /// there or later; `None` if these are too many.
+    fn left_out(&self, piece: &Piece, from: Place) -> Option<Vec<String>> {
+        let table = &self.tables[piece.table];
+        let Changed::Keys(keys) = self.shared.touched.since(&table.target, from) else { return None };
+        let at_once = if table.is_exact { KEYS_MAX } else { TEXT_KEYS_MAX };
+        if !table.is_exact && keys.len() > TEXT_KEYS_MAX {
+            return None;
+        }
+        let of = |keys: &[String]| {
+            condition(&table.key, &keys.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        Some(keys.chunks(at_once).map(of).collect())
+    }
+
+    /// Names rows that differ.
+    fn difference(
+        &self,
+        (source, target): (&mut Session, &mut Session),
+        piece: &Piece,
+        left_out: &[String],
+    ) -> Result<String, Error> {
+        let table = &self.tables[piece.table];
+        let without = left_out.iter().map(|keys| format!("NOT ({keys})"));
+        let all = piece.condition.iter().map(|sql| format!("({sql})")).chain(without);
+        let all = all.collect::<Vec<_>>().join(" AND ");
+        let condition = (!all.is_empty()).then_some(all.as_str());
+        let ours = table.rows.rows((source, CopySide::Source), &piece.part, condition)?;
+        let theirs = table.rows.rows((target, CopySide::Target), &piece.part, condition)?;
+        let keys: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        let differing: Vec<&&String> =
+            keys.iter().filter(|key| ours.get(**key) != theirs.get(**key)).collect();
+        let row = |row: Option<&String>| row.map_or_else(|| "no row".to_owned(), |row| cut(row));
+        let named = differing.iter().take(NAMED_MAX).map(|key| {
+            format!("key {}: {} on the source, {} on the target", cut(key), row(ours.get(**key)), row(theirs.get(**key)))
+        });
+        let named = named.collect::<Vec<_>>().join("; ");
+        Ok(format!("table {} has {}, {named}", table.source, count(differing.len(), "differing row")))
+    }
+
+    /// Compares a piece while nobody writes.
+    fn compare_now(
+        &self,
+        (source, target): (&mut Session, &mut Session),
+        piece: &Piece,
+    ) -> Result<(), Error> {
+        let ours = self.sum((source, CopySide::Source), piece, None)?;
+        let theirs = self.sum((target, CopySide::Target), piece, None)?;
+        if ours == theirs {
+            return Ok(());
+        }
+        let what = self.difference((source, target), piece, &[])?;
+        Err(Error::Different { place: "at the cut-over".to_owned(), what })
+    }
+}
+
+impl Compared {
+    fn new(followed: &Followed, children: &BTreeSet<TableName>) -> Compared {
+        let Followed { table, target, .. } = followed;
+        let in_key = || table.columns.iter().filter(|column| table.key.contains(&column.name));
+        let is_exact = in_key().all(|column| {
+            column.character_set.is_none() && !["float", "double"].contains(&column.data_type.as_str())
+        });
+        Compared {
+            rows: CopiedTable::new(table, target),
+            source: table.name.clone(),
+            target: target.to_string(),
+            key: in_key().map(|column| server::quote_name(&column.name)).collect(),
+            is_exact,
+            is_child: children.contains(&table.name),
+        }
+    }
+
+    /// All of it as one part.
+    fn whole(&self) -> TablePart {
+        self.rows.whole()
+    }
+}
+
+/// A text that is not too long, in quotes.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{:?}...", text.get(..at).unwrap_or_default()),
+        None => format!("{text:?}"),
+    }
+}
+
+/// `binlog.000004:4711`
+fn shown(position: &Position) -> String {
+    format!("{}:{}", position.file, position.offset)
+}
