@@ -5,7 +5,6 @@
 //! killed. From then on there is only one way: the target is opened, the source stays closed.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use dump::Programs;
@@ -18,7 +17,7 @@ use crate::source_lock::{self, SourceLock};
 use crate::state::{CutOver, Reached, State};
 use crate::touched::{Place, place};
 use crate::verify::Verifier;
-use crate::{Error, Followed, Noted, log};
+use crate::{Error, Followed, Noted, hook, log};
 
 /// How the target takes over.
 #[derive(Clone, Debug)]
@@ -35,8 +34,6 @@ pub struct CutOverRequest {
 const CHANGED_MAX: usize = 5000;
 /// How often the rows that have changed are compared before that.
 const ROUNDS: u32 = 10;
-/// How often it is looked whether a command has ended.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Since which place rows were not compared, and until when writes may be refused.
 #[derive(Clone, Copy)]
@@ -174,31 +171,14 @@ impl Handover<'_> {
         let Some(hook) = &self.cut_over.hook else {
             return if Instant::now() > deadline { Err(late(self.cut_over.within)) } else { Ok(()) };
         };
-        let Background { request, .. } = *self.background;
-        let mut child = Command::new("sh")
-            .args(["-c", hook])
-            .env("REMORA_COPY", request.state.id())
-            .env("REMORA_A", request.from.to_string())
-            .env("REMORA_B", request.to.to_string())
-            .env("REMORA_POSITION", format!("{}:{}", lock.end.file, lock.end.offset))
-            .spawn()
-            .map_err(|error| Error::NotCutOver(format!("{hook:?} could not be run: {error}")))?;
-        loop {
-            let ended = child.try_wait();
-            match ended {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => {
-                    return Err(Error::NotCutOver(format!("{hook:?} ended with {status}")));
-                }
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK),
-                Ok(None) => {
-                    child.kill().ok();
-                    child.wait().ok();
-                    return Err(Error::NotCutOver(format!("{hook:?} did not end in time")));
-                }
-                Err(error) => return Err(Error::NotCutOver(format!("{hook:?}: {error}"))),
-            }
-        }
+        let Background { request, shared, .. } = *self.background;
+        let variables = [
+            ("REMORA_COPY", request.state.id().to_owned()),
+            ("REMORA_A", request.from.to_string()),
+            ("REMORA_B", request.to.to_string()),
+            ("REMORA_POSITION", format!("{}:{}", lock.end.file, lock.end.offset)),
+        ];
+        hook::run(hook, &variables, deadline, &|| shared.is_stopped()).map_err(Error::NotCutOver)
     }
 
     /// All up to the note that the target has taken over.

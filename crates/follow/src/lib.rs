@@ -25,6 +25,7 @@ mod error;
 mod followed;
 mod follower;
 mod form;
+mod hook;
 mod log;
 mod scope;
 mod shared;
