@@ -14,6 +14,7 @@ mod rename;
 mod replica_lag;
 mod rows;
 mod settle;
+mod standby;
 mod stopped;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub use dry_run::{CopyPlan, plan};
 pub use programs::Programs;
 pub use rename::Renames;
 pub use replica_lag::MaxLag;
+pub use standby::standby;
+
 use replica_lag::ReplicaLags;
 use rows::ServerRows;
 

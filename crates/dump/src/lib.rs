@@ -45,7 +45,7 @@ pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
 pub use copy::{
     CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames, TablePart,
-    copy, copy_id, plan as plan_copy,
+    copy, copy_id, plan as plan_copy, standby,
 };
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};

@@ -4,13 +4,11 @@
 //! that it has taken over, everything can be taken back: the lock ends with its connection, also if we are
 //! killed. From then on there is only one way: the target is opened, the source stays closed.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use dump::Programs;
 use progress::count;
-use server::catalogue::Kind;
-use server::{Session, TableName, Target, prepared_xa, snapshot};
+use server::{Session, Target, prepared_xa, snapshot};
 
 use crate::background::Background;
 use crate::source_lock::{self, SourceLock};
@@ -31,7 +29,7 @@ pub struct CutOverRequest {
 }
 
 /// At most so many rows may have been changed since they were compared when the source is locked.
-const CHANGED_MAX: usize = 5000;
+const CHANGED_MAX: usize = 20_000;
 /// How often the rows that have changed are compared before that.
 const ROUNDS: u32 = 10;
 
@@ -57,7 +55,9 @@ impl Handover<'_> {
         let mut source = snapshot::connect(request.from)?;
         self.check(&mut source)?;
         let servers = (request.from, request.to);
-        let programs = Programs::read(&request.context, servers, request.copy)?;
+        shared.say(String::new());
+        shared.have_programs_changed();
+        let programs = Programs::read(self.verifier.context(), servers, request.copy)?;
         let since = self.narrow(since)?;
         let variables = source_lock::prepare(request.from)?;
         // Whatever is needed later is there before anybody has to wait.
@@ -67,10 +67,9 @@ impl Handover<'_> {
         let mut lock = SourceLock::take(request.from, variables, self.cut_over.within)?;
         let since = Since { place: since, deadline: lock.since + self.cut_over.within };
         if let Err(error) = self.steps(&mut lock, since, (&mut target, &mut reader), &programs) {
-            let given_back = lock.give_back(request.from).and_then(|()| {
-                programs.remove(&mut target, Kind::Trigger)?;
-                request.state.cut_over(&mut target, None)
-            });
+            let given_back = lock
+                .give_back(request.from)
+                .and_then(|()| take_back(&mut target, &request.state, &programs.removal()));
             return Err(match (given_back, error) {
                 (Ok(()), error @ (Error::NotCutOver(_) | Error::Different { .. })) => error,
                 (Ok(()), error) => Error::NotCutOver(error.to_string()),
@@ -81,7 +80,7 @@ impl Handover<'_> {
         }
         // There is only one way now.
         shared.cut_over();
-        self.open(&mut target, &programs);
+        self.open(&lock, &mut target, &programs);
         let closed = lock.since.elapsed();
         let end = lock.end.clone();
         if let Err(error) = lock.release() {
@@ -193,40 +192,48 @@ impl Handover<'_> {
         let mut how = CutOver {
             is_over: false,
             variables: lock.variables.clone(),
+            undo: programs.removal(),
             source: lock.end.clone(),
             target: None,
         };
         request.state.cut_over(target, Some(&how))?;
         self.catch_up(lock, since.deadline)?;
+        if self.background.shared.have_programs_changed() {
+            let why = "a trigger or an event of the source was changed at this moment";
+            return Err(Error::NotCutOver(why.to_owned()));
+        }
         self.verifier.last(since.place, lock.session(), reader)?;
         self.counters(lock.session(), target)?;
         sequences(programs, (lock.session(), target))?;
-        programs.make(target, Kind::Trigger)?;
-        self.call(lock, since.deadline)?;
-        lock.close()?;
-        how.is_over = true;
-        // From there on others write to the target.
+        programs.make(target)?;
+        // From there on others may write to the target, since the command leads them there.
         how.target = target.position()?.and_then(|position| {
             let begun = log::begun(request.to, &position.file, request.state.server_id()).ok()?;
             Some(Reached { position, begun })
         });
+        self.call(lock, since.deadline)?;
+        lock.close()?;
+        how.is_over = true;
         request.state.cut_over(target, Some(&how))
     }
 
     /// Opens the target. What fails is told: it can't be taken back.
-    fn open(&self, target: &mut Session, programs: &Programs) {
+    fn open(&self, lock: &SourceLock, target: &mut Session, programs: &Programs) {
         let report = self.background.report;
         let opened = (|| -> Result<(), Error> {
             if target.value("SELECT @@GLOBAL.read_only")?.is_some_and(|value| value != "0") {
                 target.execute("SET GLOBAL read_only = OFF")?;
             }
+            let runs = |variables: &[(String, String)]| {
+                variables.iter().any(|(name, value)| name == "event_scheduler" && value == "ON")
+            };
+            if programs.has_events() && runs(&lock.variables) {
+                target.execute("SET GLOBAL event_scheduler = ON")?;
+            }
             Ok(())
         })();
         if let Err(error) = opened {
-            report.warn(&format!("the target has taken over, but is read-only ({error}): SET GLOBAL read_only = OFF there"));
-        }
-        if let Err(error) = programs.make(target, Kind::Event) {
-            report.warn(&format!("the target has taken over, but not all events are there: {error}"));
+            report.warn(&format!("the target has taken over, but {error}: do that there"));
         }
     }
 }
@@ -248,21 +255,29 @@ pub fn give_back(
         return Err(Error::Over(place));
     }
     source_lock::set(&mut from.connect()?, &how.variables)?;
-    let mut target = crate::connect(to, no_binlog)?;
-    let names: BTreeSet<&TableName> = noted.tables.iter().map(|followed| &followed.target).collect();
-    let rows = target.strings(
-        "SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS",
-    )?;
-    for row in rows {
-        let [Some(schema), Some(table), Some(trigger)] = row.as_slice() else { continue };
-        let on = TableName { schema: schema.clone(), table: table.clone() };
-        if names.contains(&on) {
-            let trigger = TableName { schema: schema.clone(), table: trigger.clone() };
-            target.execute(&format!("DROP TRIGGER IF EXISTS {trigger}"))?;
-        }
-    }
-    state.cut_over(&mut target, None)?;
+    take_back(&mut crate::connect(to, no_binlog)?, state, &how.undo)?;
     Ok(true)
+}
+
+/// Takes back what was made on the target.
+fn take_back(target: &mut Session, state: &State, undo: &[String]) -> Result<(), Error> {
+    undo.iter().try_for_each(|statement| target.execute(statement).map(drop))?;
+    state.cut_over(target, None)
+}
+
+/// Lets accounts with privileges write to a server that is read-only, as a standby has to be.
+///
+/// # Errors
+/// [`Error::Refused`] if it is not read-only: others may write to it. Those of the server.
+pub fn let_us_write(standby: &Target) -> Result<(), Error> {
+    let mut session = standby.connect()?;
+    if session.value("SELECT @@GLOBAL.read_only")?.as_deref() == Some("0") {
+        return Err(Error::Refused(
+            "the target of the way back is not read-only, so others may write to it: SET GLOBAL read_only = ON there"
+                .to_owned(),
+        ));
+    }
+    Ok(source_lock::admit_privileged(&mut session)?)
 }
 
 fn late(within: Duration) -> Error {

@@ -312,6 +312,10 @@ impl<'a> Follower<'a> {
         }
         match self.scope.meaning(&schema, &sql) {
             Meaning::Nothing => Ok(()),
+            Meaning::Later => {
+                self.shared.change_programs();
+                Ok(())
+            }
             Meaning::Unapplied(what) if self.shared.is_cut_over() => {
                 self.late(event, &what);
                 Ok(())

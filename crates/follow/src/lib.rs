@@ -42,7 +42,7 @@ use progress::Progress;
 use server::{Session, Target, settings, snapshot};
 
 pub use check::{cascading, refusals};
-pub use cut_over::{CutOverRequest, give_back};
+pub use cut_over::{CutOverRequest, give_back, let_us_write};
 pub use error::Error;
 pub use followed::Followed;
 pub use state::{CutOver, Noted, Reached, State, Verified};

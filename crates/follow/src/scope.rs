@@ -23,6 +23,8 @@ pub(crate) enum Meaning {
     Nothing,
     /// It changes something that is not followed, but is on the target: a view, a routine.
     Missed,
+    /// It changes a trigger or an event, which are not on the target before the cut-over.
+    Later,
     /// It can't be applied. Why.
     Unapplied(String),
 }
@@ -119,7 +121,9 @@ impl<'a> Scope<'a> {
             {
                 Meaning::Unapplied(format!("DDL: {}", shown(sql)))
             }
-            Effect::None if is_program(sql) && self.concerns(schema, sql) => Meaning::Missed,
+            Effect::None if is_program(sql) && self.concerns(schema, sql) => {
+                if is_later(sql) { Meaning::Later } else { Meaning::Missed }
+            }
             _ => Meaning::Nothing,
         }
     }
@@ -160,6 +164,14 @@ fn is_program(sql: &str) -> bool {
     let words = words(sql);
     let is_first = words.first().is_some_and(|word| matches!(word.as_str(), "CREATE" | "ALTER" | "DROP"));
     is_first && !words.iter().take(4).any(|word| ACCOUNTS.contains(&word.as_str()))
+}
+
+/// Whether a statement is about a trigger or an event.
+fn is_later(sql: &str) -> bool {
+    const KINDS: [&str; 6] = ["TRIGGER", "EVENT", "VIEW", "PROCEDURE", "FUNCTION", "PACKAGE"];
+    let words = words(sql);
+    let kind = words.iter().find(|word| KINDS.contains(&word.as_str()));
+    kind.is_some_and(|kind| kind == "TRIGGER" || kind == "EVENT")
 }
 
 /// The words of a statement, in capitals.
@@ -233,6 +245,7 @@ mod tests {
         let meaning = |schema: &str, sql: &str| match scope.meaning(schema, sql) {
             Meaning::Nothing => "nothing",
             Meaning::Missed => "missed",
+            Meaning::Later => "later",
             Meaning::Unapplied(why) if why.starts_with("DDL") => "ddl",
             Meaning::Unapplied(_) => "statement",
         };
@@ -253,7 +266,9 @@ mod tests {
             ("statement", "x", "a new kind of statement"),
             ("nothing", "x", "INSERT INTO y VALUES (1)"),
             ("missed", "d", "CREATE VIEW v AS SELECT 1"),
-            ("missed", "x", "CREATE TRIGGER `d`.`tr` BEFORE INSERT ON t FOR EACH ROW SET @a = 1"),
+            ("later", "d", "CREATE DEFINER=`a`@`%` EVENT e ON SCHEDULE EVERY 1 DAY DO CREATE VIEW v AS SELECT 1"),
+            ("missed", "d", "CREATE DEFINER=`a`@`%` VIEW v AS SELECT 1 AS event"),
+            ("later", "x", "CREATE TRIGGER `d`.`tr` BEFORE INSERT ON t FOR EACH ROW SET @a = 1"),
             ("missed", "d", "CREATE INDEX i ON t (id)"),
             ("nothing", "x", "CREATE VIEW v AS SELECT 1"),
             ("nothing", "d", "CREATE USER u"),

@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) stop: Arc<AtomicBool>,
     has_caught_up: AtomicBool,
     is_cut_over: AtomicBool,
+    has_programs_changed: AtomicBool,
     told: Mutex<Told>,
 }
 
@@ -50,6 +51,16 @@ impl Shared {
 
     pub(crate) fn is_cut_over(&self) -> bool {
         self.is_cut_over.load(Ordering::SeqCst)
+    }
+
+    /// A trigger or an event was changed.
+    pub(crate) fn change_programs(&self) {
+        self.has_programs_changed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether triggers or events were changed since it was asked last.
+    pub(crate) fn have_programs_changed(&self) -> bool {
+        self.has_programs_changed.swap(false, Ordering::Relaxed)
     }
 
     /// A change that came too late.

@@ -12,6 +12,8 @@ const WAITING: &str = "'Waiting for global read lock', 'Waiting for commit lock'
 /// How long a connection that is killed may take to roll back.
 const KILL_WAIT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
+/// InnoDB tells the same transactions again until nobody has asked for a tenth of a second.
+const CACHED: Duration = Duration::from_millis(150);
 /// A variable that was set so can't be set to anything else.
 const DISABLED: &str = "DISABLED";
 /// A server does not know such a variable.
@@ -52,6 +54,15 @@ pub(crate) fn prepare(from: &Target) -> Result<Vec<(String, String)>, Error> {
     let variables = variables(&mut session)?;
     set(&mut session, &variables)?;
     Ok(variables)
+}
+
+/// Lets accounts with privileges write, although the server is read-only.
+pub(crate) fn admit_privileged(session: &mut Session) -> Result<(), server::Error> {
+    match session.execute("SET GLOBAL super_read_only = OFF") {
+        // Only MySQL has it, from 5.7 on.
+        Err(error) if error.code() == Some(UNKNOWN_VARIABLE) => Ok(()),
+        other => other.map(drop),
+    }
 }
 
 /// A source that is about to be closed: nobody can write to it.
@@ -124,6 +135,7 @@ impl SourceLock {
     /// committed are killed first: some servers let accounts with privileges commit nevertheless.
     pub(crate) fn release(mut self) -> Result<(), Error> {
         let session = self.hold.session();
+        std::thread::sleep(CACHED);
         kill(session, "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0")?;
         kill(session, &format!("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE IN ({WAITING})"))?;
         self.hold.release()?;
@@ -131,31 +143,31 @@ impl SourceLock {
     }
 }
 
-/// Kills connections, and waits until they are gone or do something else.
+/// Kills connections that a query finds, and waits until they are gone.
 fn kill(session: &mut Session, query: &str) -> Result<(), Error> {
     let own = session.connection_id().to_string();
-    let ids = |session: &mut Session| -> Result<Vec<String>, server::Error> {
-        let rows = session.strings(query)?;
-        Ok(rows.into_iter().flatten().flatten().filter(|id| *id != own && id != "0").collect())
-    };
     let end = Instant::now() + KILL_WAIT;
-    let mut killed = Vec::new();
     loop {
-        let found = ids(session)?;
+        let rows = session.strings(query)?;
+        let found: Vec<String> =
+            rows.into_iter().flatten().flatten().filter(|id| *id != own && id != "0").collect();
         if found.is_empty() {
             return Ok(());
         }
-        for id in found.iter().filter(|id| !killed.contains(*id)) {
+        for id in &found {
             match session.execute(&format!("KILL {id}")) {
                 // It has ended by itself.
                 Err(error) if error.code() == Some(NO_SUCH_CONNECTION) => {}
                 other => drop(other?),
             }
         }
-        killed.extend(found);
-        if Instant::now() > end {
-            return Err(Error::NotCutOver("connections to the source that were killed do not end".to_owned()));
+        let there = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE ID IN ({})", found.join(", "));
+        while !session.strings(&there)?.is_empty() {
+            if Instant::now() > end {
+                return Err(Error::Refused(format!("connections that were killed do not end: {}", found.join(", "))));
+            }
+            std::thread::sleep(LOOK);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CACHED);
     }
 }

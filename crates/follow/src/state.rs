@@ -43,6 +43,8 @@ pub struct CutOver {
     pub is_over: bool,
     /// Variables of the source and their values before.
     pub variables: Vec<(String, String)>,
+    /// Statements that take back what was made on the target.
+    pub undo: Vec<String>,
     /// Up to where the target has the source's log.
     pub source: Position,
     /// The same place in the target's own log, if it has one.

@@ -52,8 +52,8 @@ struct Compared {
 struct Piece {
     table: usize,
     part: TablePart,
-    /// The rows, if not all.
-    condition: Option<String>,
+    /// The keys of the rows, if not all.
+    keys: Option<Vec<String>>,
 }
 
 /// Compares rows.
@@ -87,6 +87,11 @@ impl<'a> Verifier<'a> {
         Ok(Verifier { request, shared, context, tables })
     }
 
+    /// Where nothing is told of what is read.
+    pub(crate) fn context(&self) -> &dump::Context {
+        &self.context
+    }
+
     fn sessions(&self) -> Result<Sessions, Error> {
         Ok(Sessions {
             source: snapshot::connect(self.request.from)?,
@@ -112,7 +117,7 @@ impl<'a> Verifier<'a> {
                     bytes = 0;
                 }
                 bytes += part.bytes;
-                step.push(Piece { table: at, part, condition: None });
+                step.push(Piece { table: at, part, keys: None });
             }
             self.shared.say(format!(", comparing table {} of {}", at + 1, self.tables.len()));
         }
@@ -127,9 +132,7 @@ impl<'a> Verifier<'a> {
     pub(crate) fn changed(&self, since: Place) -> Result<Place, Error> {
         let mut sessions = self.sessions()?;
         let began = self.reached(&mut sessions)?;
-        for piece in self.pieces(since) {
-            self.decide(&mut sessions, &[piece])?;
-        }
+        self.decide(&mut sessions, &self.pieces(since))?;
         Ok(began)
     }
 
@@ -144,7 +147,7 @@ impl<'a> Verifier<'a> {
         }
         for (at, table) in self.tables.iter().enumerate().filter(|(_, table)| cascaded && table.is_child) {
             let part = table.whole();
-            self.compare_now((source, target), &Piece { table: at, part, condition: None })?;
+            self.compare_now((source, target), &Piece { table: at, part, keys: None })?;
         }
         Ok(())
     }
@@ -163,10 +166,11 @@ impl<'a> Verifier<'a> {
         let mut pieces = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {
             match self.shared.touched.since(&table.target, since) {
-                Changed::Any => pieces.push(Piece { table: at, part: table.whole(), condition: None }),
-                Changed::Keys(keys) => pieces.extend(keys.chunks(KEYS_MAX).map(|keys| {
-                    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-                    Piece { table: at, part: table.whole(), condition: Some(condition(&table.key, &keys)) }
+                Changed::Any => pieces.push(Piece { table: at, part: table.whole(), keys: None }),
+                Changed::Keys(keys) => pieces.extend(keys.chunks(KEYS_MAX).map(|keys| Piece {
+                    table: at,
+                    part: table.whole(),
+                    keys: Some(keys.to_vec()),
                 })),
             }
         }
@@ -250,26 +254,32 @@ impl<'a> Verifier<'a> {
         piece: &Piece,
         further: Option<&str>,
     ) -> Result<Sum, Error> {
-        let conditions = piece.condition.iter().map(String::as_str).chain(further);
-        let condition = conditions.map(|sql| format!("({sql})")).collect::<Vec<_>>().join(" AND ");
-        let condition = (!condition.is_empty()).then_some(condition.as_str());
+        let condition = self.condition(piece, further.map(str::to_owned));
         let table = &self.tables[piece.table].rows;
-        Ok(table.sum(&self.context, side, &piece.part, condition)?)
+        Ok(table.sum(&self.context, side, &piece.part, condition.as_deref())?)
+    }
+
+    /// The condition of a piece's rows, with others; `None` for all rows.
+    fn condition(&self, piece: &Piece, others: impl IntoIterator<Item = String>) -> Option<String> {
+        let own = piece.keys.as_ref().map(|keys| self.tables[piece.table].condition(keys));
+        let all = own.into_iter().chain(others).map(|sql| format!("({sql})")).collect::<Vec<_>>();
+        (!all.is_empty()).then(|| all.join(" AND "))
     }
 
     /// The conditions of the rows that are left out of a piece, since transactions changed them that began
     /// there or later; `None` if these are too many.
     fn left_out(&self, piece: &Piece, from: Place) -> Option<Vec<String>> {
         let table = &self.tables[piece.table];
-        let Changed::Keys(keys) = self.shared.touched.since(&table.target, from) else { return None };
+        let Changed::Keys(mut keys) = self.shared.touched.since(&table.target, from) else { return None };
+        if let Some(own) = piece.keys.as_ref().filter(|_| table.is_exact) {
+            let own: BTreeSet<&String> = own.iter().collect();
+            keys.retain(|key| own.contains(key));
+        }
         let at_once = if table.is_exact { KEYS_MAX } else { TEXT_KEYS_MAX };
         if !table.is_exact && keys.len() > TEXT_KEYS_MAX {
             return None;
         }
-        let of = |keys: &[String]| {
-            condition(&table.key, &keys.iter().map(String::as_str).collect::<Vec<_>>())
-        };
-        Some(keys.chunks(at_once).map(of).collect())
+        Some(keys.chunks(at_once).map(|keys| table.condition(keys)).collect())
     }
 
     /// Names rows that differ.
@@ -280,12 +290,9 @@ impl<'a> Verifier<'a> {
         left_out: &[String],
     ) -> Result<String, Error> {
         let table = &self.tables[piece.table];
-        let without = left_out.iter().map(|keys| format!("NOT ({keys})"));
-        let all = piece.condition.iter().map(|sql| format!("({sql})")).chain(without);
-        let all = all.collect::<Vec<_>>().join(" AND ");
-        let condition = (!all.is_empty()).then_some(all.as_str());
-        let ours = table.rows.rows((source, CopySide::Source), &piece.part, condition)?;
-        let theirs = table.rows.rows((target, CopySide::Target), &piece.part, condition)?;
+        let condition = self.condition(piece, left_out.iter().map(|keys| format!("NOT ({keys})")));
+        let of = |session, side| table.rows.rows((session, side), &piece.part, condition.as_deref());
+        let (ours, theirs) = (of(source, CopySide::Source)?, of(target, CopySide::Target)?);
         let keys: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
         let differing: Vec<&&String> =
             keys.iter().filter(|key| ours.get(**key) != theirs.get(**key)).collect();
@@ -328,6 +335,11 @@ impl Compared {
             is_exact,
             is_child: children.contains(&table.name),
         }
+    }
+
+    /// The condition of the rows with these keys.
+    fn condition(&self, keys: &[String]) -> String {
+        condition(&self.key, &keys.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// All of it as one part.

@@ -44,12 +44,12 @@ impl Programs {
         Ok(Programs { objects: manifest.objects, sequences, omitted: summary.omitted })
     }
 
-    /// Makes those of a kind on the target. One that needs another is tried again after it.
+    /// Makes the triggers and events on the target. One that needs another is tried again after it.
     ///
     /// # Errors
     /// Those of the target; [`Error::Object`] names what it refused.
-    pub fn make(&self, target: &mut Session, kind: Kind) -> Result<(), Error> {
-        let mut open: Vec<&Object> = self.of(kind).collect();
+    pub fn make(&self, target: &mut Session) -> Result<(), Error> {
+        let mut open: Vec<&Object> = self.objects.iter().collect();
         while !open.is_empty() {
             let before = open.len();
             let mut refused = None;
@@ -67,19 +67,16 @@ impl Programs {
         Ok(())
     }
 
-    /// Removes those of a kind on the target, if they are there.
-    ///
-    /// # Errors
-    /// Those of the target.
-    pub fn remove(&self, target: &mut Session, kind: Kind) -> Result<(), Error> {
-        for object in self.of(kind) {
-            target.execute(&drop_statement(object))?;
-        }
-        Ok(())
+    /// The statements that remove them on the target, if they are there.
+    #[must_use]
+    pub fn removal(&self) -> Vec<String> {
+        self.objects.iter().map(drop_statement).collect()
     }
 
-    fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
-        self.objects.iter().filter(move |object| object.kind == kind)
+    /// Whether there are events.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        self.objects.iter().any(|object| object.kind == Kind::Event)
     }
 }
 

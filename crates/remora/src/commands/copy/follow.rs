@@ -1,6 +1,6 @@
 //! `remora copy --follow`: a copy, and then every change that A commits.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dump::{CopyRequest, CopySummary};
@@ -9,7 +9,8 @@ use follow::{CutOverRequest, Followed, Noted, Reached, Request, State, Summary};
 use humanize::date_time;
 use progress::{Progress, count};
 use serde_json::json;
-use server::{Position, Target};
+use server::catalogue::Table;
+use server::{Position, TableName, Target};
 
 use super::{tell_omitted, world};
 use crate::exit::{self, Exit};
@@ -26,7 +27,7 @@ pub(crate) enum Follow {
 const VERIFY_EVERY: Duration = Duration::from_secs(3600);
 
 /// Options of following.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct FollowArgs {
     /// After the copy, apply to B what A commits, from A's binary log, until stopped. What can't be applied
     /// exactly, such as DDL, ends it by name; --resume then compares all rows and continues
@@ -59,6 +60,11 @@ pub(super) struct FollowArgs {
     /// With --cut-over: look this long afterwards for what was still written to A
     #[arg(long, value_name = "TIME", requires = "cut_over", value_parser = seconds, default_value = "60s")]
     watch: Duration,
+
+    /// With --cut-over: then apply to A what B commits, until stopped, so that the move can be undone. The same
+    /// as copy B A --follow apply --resume
+    #[arg(long, requires = "cut_over")]
+    way_back: bool,
 }
 
 /// How often, or never.
@@ -109,26 +115,21 @@ pub(super) fn run(
     let context = world(report)?;
     let (from, to) = servers;
     let state = State::of(&dump::copy_id(from, request)?);
-    let (mut omitted, mut postponed) = (Vec::new(), Vec::new());
-    if !is_noted(&state, servers, request, report)? {
-        let began = Instant::now();
-        let before = beginning(&state, from)?;
-        let summary = dump::copy(&context, servers, request)?;
-        super::summarise(&summary, began.elapsed().as_secs_f64(), report)?;
-        tell_omitted(&summary.omitted, report);
-        for line in &summary.postponed {
-            report.note(&format!("not yet on B: {line}"));
+    if options.way_back {
+        let why = follow::refusals(&mut to.connect()?, &[])?;
+        if !why.is_empty() {
+            return Err(usage(format!("--way-back: B can't be followed: {}", why.join("; "))));
         }
-        let noted = noted(&state, from, &summary, &before)?;
-        follow::begin(&state, to, &noted, request.write.no_binlog)?;
-        omitted = summary.omitted;
-        postponed = summary.postponed;
+    }
+    let mut open = Open::default();
+    if !is_way_back(&context, &state, servers, request, report)? && !is_noted(&state, servers, request, report)? {
+        open = copy(&context, &state, servers, request, report)?;
     }
     match options.once {
         true => report.phase("following", None),
         false => report.endless("following"),
     }
-    let request = Request {
+    let following = Request {
         context: &context,
         copy: request,
         from,
@@ -139,19 +140,98 @@ pub(super) fn run(
         cut_over: options.cut_over(),
     };
     let stop: &AtomicBool = &context.stop;
-    let summary = follow::follow(&request, stop, report)?;
+    let summary = follow::follow(&following, stop, report)?;
     report.end();
     summarise(&summary, report)?;
-    if !summary.is_cut_over {
-        omitted.append(&mut postponed);
+    if summary.is_cut_over && options.way_back && summary.late.is_empty() && !stop.load(Ordering::Relaxed) {
+        let options = FollowArgs { cut_over: false, way_back: false, ..options.clone() };
+        return run((to, from), &turned(request), &options, report);
     }
-    omitted.extend(summary.omitted);
-    Ok(match (summary.is_stopped, omitted.is_empty()) {
+    if !summary.is_cut_over {
+        open.omitted.append(&mut open.postponed);
+    }
+    open.omitted.extend(summary.omitted);
+    Ok(match (summary.is_stopped, open.omitted.is_empty()) {
         _ if !summary.late.is_empty() => Exit::Damaged,
         (true, _) => exit::stopped(),
         (false, true) => Exit::Done,
         (false, false) => Exit::Partial,
     })
+}
+
+/// What is missing on B after it was copied.
+#[derive(Default)]
+struct Open {
+    omitted: Vec<String>,
+    /// Until B takes over.
+    postponed: Vec<String>,
+}
+
+/// Copies, and notes on B from where to follow.
+fn copy(
+    context: &dump::Context,
+    state: &State,
+    servers: Servers<'_>,
+    request: &CopyRequest,
+    report: &Report,
+) -> anyhow::Result<Open> {
+    let (from, to) = servers;
+    let began = Instant::now();
+    let before = beginning(state, from)?;
+    let summary = dump::copy(context, servers, request)?;
+    super::summarise(&summary, began.elapsed().as_secs_f64(), report)?;
+    tell_omitted(&summary.omitted, report);
+    for line in &summary.postponed {
+        report.note(&format!("not yet on B: {line}"));
+    }
+    let noted = noted(state, from, &summary, &before)?;
+    follow::begin(state, to, &noted, request.write.no_binlog)?;
+    Ok(Open { omitted: summary.omitted, postponed: summary.postponed })
+}
+
+/// The same copy in the other direction.
+fn turned(request: &CopyRequest) -> CopyRequest {
+    let mut turned = request.clone();
+    turned.renames = request.renames.reversed();
+    turned.write.resume = true;
+    turned
+}
+
+/// Whether A has taken over from B before, so that only what A has committed since then is missing on B. It is
+/// noted then from where to follow.
+fn is_way_back(
+    context: &dump::Context,
+    state: &State,
+    servers: Servers<'_>,
+    request: &CopyRequest,
+    report: &Report,
+) -> anyhow::Result<bool> {
+    let (from, to) = servers;
+    let taken = State::of(&dump::copy_id(to, &turned(request))?).read(&mut from.connect()?)?;
+    let Some(how) = taken.and_then(|noted| noted.cut_over).filter(|how| how.is_over) else {
+        return Ok(false);
+    };
+    let mut target = to.connect()?;
+    if let Some(noted) = state.read(&mut target)? {
+        // The two have changed places more often. Whoever is read-only is the copy.
+        let was_over = noted.cut_over.is_some_and(|how| how.is_over);
+        if !was_over || target.value("SELECT @@GLOBAL.read_only")?.as_deref() == Some("0") {
+            return Ok(false);
+        }
+    }
+    if !request.write.resume {
+        return Err(usage("A has taken over from B; --resume applies to B what A has committed since then"));
+    }
+    let Some(reached) = how.target else {
+        return Err(usage("A had no binary log when it took over from B, so nobody knows what it has committed since then"));
+    };
+    follow::let_us_write(to)?;
+    let tables = followed(from, &dump::standby(context, servers, request)?)?;
+    let place = format!("{}:{}", reached.position.file, reached.position.offset);
+    let noted = Noted { reached, stopped: None, tables, cut_over: None };
+    follow::begin(state, to, &noted, request.write.no_binlog)?;
+    report.note(&format!("A took over from B at {place} of its log: what it has committed since then goes to B"));
+    Ok(true)
 }
 
 /// Whether B knows from where to follow. If following has ended for good, the copy is made again.
@@ -199,14 +279,19 @@ fn noted(
             "A's binary log was begun again while it was copied (RESET MASTER); start again with --resume",
         ));
     }
+    let tables = followed(from, &summary.tables)?;
+    Ok(Noted { reached: Reached { position, begun: found }, stopped: None, tables, cut_over: None })
+}
+
+/// What is followed of these tables, which have names on the target.
+fn followed(from: &Target, tables: &[(Table, TableName)]) -> anyhow::Result<Vec<Followed>> {
     let cascading = follow::cascading(&mut from.connect()?)?;
-    let followed = |(table, target): &(server::catalogue::Table, server::TableName)| Followed {
+    let followed = |(table, target): &(Table, TableName)| Followed {
         table: table.clone(),
         target: target.clone(),
         cascades: cascading.get(&table.name).cloned().unwrap_or_default(),
     };
-    let tables = summary.tables.iter().map(followed).collect();
-    Ok(Noted { reached: Reached { position, begun: found }, stopped: None, tables, cut_over: None })
+    Ok(tables.iter().map(followed).collect())
 }
 
 fn summarise(summary: &Summary, report: &Report) -> anyhow::Result<()> {

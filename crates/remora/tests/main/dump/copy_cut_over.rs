@@ -1,14 +1,16 @@
 //! The copy takes over from its source, or the source is as it was.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use server::Session;
 
 use super::Pair;
+use super::copy::url;
 use super::copy_follow::{Random, LOG, assert_same, command, execute, make, made, next, once, spawn, transact};
 use crate::schema;
-use crate::support::{Ended, of_today, on_products, part_of_today, products, tell, until};
+use crate::support::{Ended, of_today, on_products, part_of_today, products, remora, tell, until};
 
 /// Lets B take over.
 fn cut_over(pair: &Pair, arguments: &[&str]) -> Ended {
@@ -22,6 +24,10 @@ fn read_only(session: &mut Session) -> String {
 
 /// What can't be made on a copy before it takes over.
 fn add_programs(pair: &Pair) {
+    add_programs_of(pair, pair.is_mariadb());
+}
+
+fn add_programs_of(pair: &Pair, has_sequences: bool) {
     let mut source = pair.source();
     execute(
         &mut source,
@@ -34,7 +40,7 @@ fn add_programs(pair: &Pair) {
             "CREATE EVENT d.later ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01' DO DELETE FROM d.log",
         ],
     );
-    if pair.is_mariadb() {
+    if has_sequences {
         execute(&mut source, &["CREATE SEQUENCE d.s START WITH 5 CACHE 10", "SELECT NEXT VALUE FOR d.s"]);
     }
 }
@@ -101,9 +107,15 @@ fn under_writers(pair: &Pair, work: impl FnOnce()) -> Vec<u32> {
     all
 }
 
-fn entries(mut session: Session) -> Vec<u32> {
+/// All rows that were acknowledged are there, and no other one.
+#[track_caller]
+fn assert_entries(mut session: Session, acknowledged: &[u32]) {
     let rows = session.strings("SELECT id FROM d.entry ORDER BY id").unwrap();
-    rows.into_iter().flatten().flatten().map(|id| id.parse().unwrap()).collect()
+    let there: BTreeSet<u32> = rows.into_iter().flatten().flatten().map(|id| id.parse().unwrap()).collect();
+    let acknowledged: BTreeSet<u32> = acknowledged.iter().copied().collect();
+    let missing: Vec<_> = acknowledged.difference(&there).collect();
+    let strange: Vec<_> = there.difference(&acknowledged).collect();
+    assert!(missing.is_empty() && strange.is_empty(), "missing: {missing:?}, strange: {strange:?}");
 }
 
 #[test]
@@ -124,8 +136,8 @@ fn no_acknowledged_row_is_missing_or_doubled_after_a_cut_over() {
             });
             assert!(!acknowledged.is_empty());
             open.execute("COMMIT").unwrap_err();
-            assert_eq!(entries(pair.target()), acknowledged);
-            assert_eq!(entries(pair.source()), acknowledged);
+            assert_entries(pair.target(), &acknowledged);
+            assert_entries(pair.source(), &acknowledged);
             assert_same(&pair);
         }
     });
@@ -204,7 +216,7 @@ fn a_cut_over_that_is_killed_can_be_taken_back_or_has_happened() {
             until("others write again", || pair.source().value("SELECT COUNT(*) FROM d.entry").unwrap() > before);
         });
         assert_eq!(read_only(&mut pair.source()), "0");
-        assert_eq!(entries(pair.source()), acknowledged);
+        assert_entries(pair.source(), &acknowledged);
         until("nobody else follows", || {
             let ended = once(&pair, &["--resume"]);
             assert!([0, 11].contains(&ended.code), "{}", ended.err);
@@ -217,7 +229,7 @@ fn a_cut_over_that_is_killed_can_be_taken_back_or_has_happened() {
             .value("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME LIKE 'follow%notes'")
             .unwrap()
             .unwrap();
-        let note = r#"{"is_over":false,"variables":[["read_only","0"],["event_scheduler","ON"]],"source":{"file":"","offset":0,"gtid":""},"target":null}"#;
+        let note = r#"{"is_over":false,"variables":[["read_only","0"],["event_scheduler","ON"]],"undo":["DROP TRIGGER IF EXISTS `d`.`left_over`"],"source":{"file":"","offset":0,"gtid":""},"target":null}"#;
         execute(&mut target, &[&format!("REPLACE INTO _remora.{notes} VALUES ('cut-over', '{note}')")]);
         execute(&mut target, &["CREATE TRIGGER d.left_over AFTER INSERT ON d.counted FOR EACH ROW SET @a = 1"]);
         execute(&mut source, &["SET GLOBAL read_only = 1"]);
@@ -248,5 +260,51 @@ fn what_is_written_to_the_source_afterwards_is_told() {
         running.end().exits(4);
         let found = pair.target().value("SELECT COUNT(*) FROM d.two WHERE k = 'late'").unwrap();
         assert_eq!(found.as_deref(), Some("0"));
+    });
+}
+
+/// The same command with both servers in the other order.
+fn back(pair: &Pair, arguments: &[&str]) -> Ended {
+    let mut command = remora(pair.folder.path());
+    let own = ["copy", "--no-defaults", "-u", "root", &url(&pair.to), &url(&pair.from), "d", "--follow", "apply"];
+    Ended::of(&command.args(own).args(arguments).output().unwrap())
+}
+
+#[test]
+fn the_move_can_be_undone_and_done_again() {
+    on_products(&of_today(products()), |product| {
+        for to in part_of_today(vec![product, next(product)], 3) {
+            tell(format!("{product} to {to}"));
+            let pair = Pair::new(product, to, &LOG);
+            make(&pair);
+            let has_sequences = pair.is_mariadb() && pair.target().about.flavour == server::Flavour::MariaDb;
+            add_programs_of(&pair, has_sequences);
+            once(&pair, &[]).exits(3);
+            cut_over(&pair, &[]).exits(0);
+            let (mut source, mut target) = (pair.source(), pair.target());
+            let mut random = Random(17);
+            let mut work = |session: &mut Session, number: u32| {
+                (0..50).for_each(|_| transact(session, &mut random));
+                execute(session, &[&format!("INSERT INTO d.counted (v) VALUES ({number})")]);
+                let found = session.value(&format!("SELECT COUNT(*) FROM d.log WHERE what = {number}")).unwrap();
+                assert_eq!(found.as_deref(), Some("1"), "{number}");
+            };
+            work(&mut target, 100);
+            back(&pair, &["--once"]).exits(2).says(&["--resume applies to B what A has committed"]);
+            back(&pair, &["--once", "--resume"]).exits(0).says(&["A took over from B at"]);
+            assert_same(&pair);
+            work(&mut target, 101);
+            // What can't be applied is copied again, as in the other direction.
+            execute(&mut target, &["ALTER TABLE d.word ADD note INT", "UPDATE d.word SET note = n"]);
+            back(&pair, &["--once", "--resume"]).exits(1).says(&["DDL: ALTER TABLE d.word"]);
+            back(&pair, &["--once", "--resume"]).exits(3);
+            assert_same(&pair);
+            back(&pair, &["--resume", "--cut-over", "--watch", "0s"]).exits(0);
+            assert_same(&pair);
+            assert_eq!((read_only(&mut source), read_only(&mut target)), ("0".to_owned(), "1".to_owned()));
+            work(&mut source, 102);
+            once(&pair, &["--resume"]).exits(0).says(&["A took over from B at"]);
+            assert_same(&pair);
+        }
     });
 }
