@@ -1,8 +1,9 @@
 //! The target takes over.
 //!
-//! The source is locked, the rest of its log applied, what was changed last compared. Until the target notes
-//! that it has taken over, everything can be taken back: the lock ends with its connection, also if we are
-//! killed. From then on there is only one way: the target is opened, the source stays closed.
+//! The source is locked, the rest of its log applied, what was changed last compared. The lock ends with its
+//! connection, so the source is as before if we are killed. Then it is made read-only, and a command leads the
+//! application to the target. Until the target notes that it has taken over, everything can be taken back.
+//! From then on there is only one way: the target is opened, the source stays closed.
 
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,10 @@ impl Handover<'_> {
         // Whatever is needed later is there before anybody has to wait.
         let mut target = request.target()?;
         let mut reader = snapshot::connect(request.to)?;
+        for session in [&mut target, &mut reader] {
+            let seconds = self.cut_over.within.as_secs().max(1);
+            session.execute(&format!("SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}"))?;
+        }
         report.state("locking the source");
         let mut lock = SourceLock::take(request.from, variables, self.cut_over.within)?;
         let since = Since { place: since, deadline: lock.since + self.cut_over.within };
@@ -211,8 +216,11 @@ impl Handover<'_> {
             let begun = log::begun(request.to, &position.file, request.state.server_id()).ok()?;
             Some(Reached { position, begun })
         });
-        self.call(lock, since.deadline)?;
+        // If we end while the command runs, nobody knows where the application is. So the source is closed
+        // before, and whoever resumes gives it back.
         lock.close()?;
+        self.call(lock, since.deadline)?;
+        lock.check(request.from)?;
         how.is_over = true;
         request.state.cut_over(target, Some(&how))
     }

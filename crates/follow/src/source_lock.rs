@@ -106,25 +106,30 @@ impl SourceLock {
         self.hold.session()
     }
 
-    /// Closes the source for good, while the lock is still held: lock and statements have one session.
+    /// Closes the source beyond the lock. That fails if the lock was lost: both have one session.
     pub(crate) fn close(&mut self) -> Result<(), Error> {
         let closed = |name: &str| if name == "event_scheduler" { "OFF" } else { "ON" };
         let can_be_set = self.variables.iter().filter(|(_, value)| value != DISABLED);
         let closed: Vec<(String, String)> =
             can_be_set.map(|(name, _)| (name.clone(), closed(name).to_owned())).collect();
-        set(self.hold.session(), &closed)?;
-        let place = |position: &Position| (position.file.clone(), position.offset);
-        if self.hold.position()?.as_ref().map(place) == Some(place(&self.end)) {
+        Ok(set(self.hold.session(), &closed)?)
+    }
+
+    /// Checks that nothing was written, also if the lock was lost meanwhile.
+    pub(crate) fn check(&mut self, from: &Target) -> Result<(), Error> {
+        let place = |position: Option<Position>| position.map(|position| (position.file, position.offset));
+        let found = self.hold.position().or_else(|_| from.connect()?.position())?;
+        if place(found) == place(Some(self.end.clone())) {
             return Ok(());
         }
-        Err(Error::NotCutOver("something was written to the source's log although it was locked".to_owned()))
+        Err(Error::NotCutOver("something was written to the source although it was locked".to_owned()))
     }
 
     /// Makes the source what it was.
-    pub(crate) fn give_back(mut self, from: &Target) -> Result<(), Error> {
-        let SourceLock { hold, variables, .. } = &mut self;
-        let (variables, own) = (std::mem::take(variables), set(hold.session(), variables));
-        let released = self.hold.release();
+    pub(crate) fn give_back(self, from: &Target) -> Result<(), Error> {
+        let SourceLock { mut hold, variables, .. } = self;
+        let own = set(hold.session(), &variables);
+        let released = hold.release();
         if own.is_ok() && released.is_ok() {
             return Ok(());
         }

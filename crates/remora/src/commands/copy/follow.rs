@@ -246,7 +246,7 @@ fn is_noted(
         return Err(usage("B has such a copy, which follows A; continue it with --resume"));
     }
     if follow::give_back(state, servers, &noted, request.write.no_binlog)? {
-        report.note("a cut-over was cut off: A can be written again, as before it");
+        report.warn("a cut-over was cut off: A can be written again; if --hook was given, lead the application to A");
     }
     let Some(why) = noted.stopped else { return Ok(true) };
     report.note(&format!("following had ended at {why}"));

@@ -75,10 +75,10 @@ fn the_copy_takes_over_with_all_that_belongs_to_it() {
 }
 
 /// Writes rows until the source refuses them or is gone. Returns the numbers of those that were acknowledged.
-fn write(mut session: Session, thread: u32, is_over: &AtomicBool) -> Vec<u32> {
+fn write(mut session: Session, first: u32, is_over: &AtomicBool) -> Vec<u32> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
-        let id = number * 10 + thread;
+        let id = first + number * 10;
         if is_over.load(Ordering::Relaxed) || session.execute(&format!("INSERT INTO d.entry VALUES ({id})")).is_err() {
             break;
         }
@@ -88,13 +88,13 @@ fn write(mut session: Session, thread: u32, is_over: &AtomicBool) -> Vec<u32> {
 }
 
 /// While others write, something happens. All rows that were acknowledged must be on a server then.
-fn under_writers(pair: &Pair, work: impl FnOnce()) -> Vec<u32> {
+fn under_writers(pair: &Pair, first: u32, work: impl FnOnce()) -> Vec<u32> {
     let (is_over, all) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let (session, is_over, all) = (pair.source(), &is_over, &all);
             scope.spawn(move || {
-                let acknowledged = write(session, thread, is_over);
+                let acknowledged = write(session, first + thread, is_over);
                 all.lock().unwrap().extend(acknowledged);
             });
         }
@@ -130,7 +130,7 @@ fn no_acknowledged_row_is_missing_or_doubled_after_a_cut_over() {
             // An account with all privileges, in the middle of a transaction and at its end.
             let mut open = pair.source();
             execute(&mut open, &["START TRANSACTION", "INSERT INTO d.entry VALUES (1000000009)"]);
-            let acknowledged = under_writers(&pair, || {
+            let acknowledged = under_writers(&pair, 0, || {
                 let ended = cut_over(&pair, &["--within", "30s"]);
                 ended.exits(0).says(&["cut over: writes were refused for", "the source stays read-only"]);
             });
@@ -205,17 +205,34 @@ fn a_cut_over_that_is_killed_can_be_taken_back_or_has_happened() {
         execute(&mut pair.source(), &["CREATE TABLE d.entry (id INT PRIMARY KEY) ENGINE=InnoDB"]);
         once(&pair, &[]).exits(3);
         let cut_over = ["--resume", "--cut-over", "--watch", "0s", "--within", "60s"];
-        // While the lock is held: it ends with the connection.
-        let mark = pair.folder.path().join("hook");
-        let hook = format!("touch {}; sleep 100", mark.display());
-        let acknowledged = under_writers(&pair, || {
-            let running = spawn(&pair, &[&cut_over[..], &["--hook", &hook]].concat());
-            until("the command runs", || mark.exists());
-            let before = pair.source().value("SELECT COUNT(*) FROM d.entry").unwrap();
+        // While a trigger waits for a reader: the lock ends with the connection.
+        let mut acknowledged = under_writers(&pair, 0, || {
+            let mut holder = pair.target();
+            execute(&mut holder, &["START TRANSACTION", "SELECT * FROM d.counted"]);
+            let running = spawn(&pair, &cut_over);
+            let waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'CREATE%TRIGGER%' \
+                         AND STATE LIKE 'Waiting for table%'";
+            let mut watcher = pair.target();
+            until("a trigger waits", || watcher.value(waits).unwrap().as_deref() == Some("1"));
+            let mut source = pair.source();
+            let count = "SELECT COUNT(*) FROM d.entry";
+            let before = source.value(count).unwrap();
             running.kill();
-            until("others write again", || pair.source().value("SELECT COUNT(*) FROM d.entry").unwrap() > before);
+            until("others write again", || source.value(count).unwrap() != before);
         });
         assert_eq!(read_only(&mut pair.source()), "0");
+        assert_entries(pair.source(), &acknowledged);
+        until("nobody waits any more", || once(&pair, &["--resume"]).code == 0);
+        // While the command runs: the source is closed, and given back.
+        let mark = pair.folder.path().join("hook");
+        let hook = format!("touch {}; sleep 100", mark.display());
+        let later = under_writers(&pair, 100_000_000, || {
+            let running = spawn(&pair, &[&cut_over[..], &["--hook", &hook]].concat());
+            until("the command runs", || mark.exists());
+            running.kill();
+        });
+        assert_eq!(read_only(&mut pair.source()), "1");
+        acknowledged.extend(later);
         assert_entries(pair.source(), &acknowledged);
         until("nobody else follows", || {
             let ended = once(&pair, &["--resume"]);
