@@ -44,8 +44,8 @@ mod verify;
 pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
 pub use copy::{
-    CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames, TablePart,
-    copy, copy_id, plan as plan_copy, standby,
+    CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames,
+    TablePart, copy, copy_id, plan as plan_copy, standby,
 };
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};

@@ -1,8 +1,9 @@
-//! What runs beside the follower: all rows are compared from time to time, and in the end the target takes over.
+//! What runs beside the follower: all rows are compared from time to time, and in the end the target takes
+//! over.
 
 use std::time::{Duration, Instant};
 
-use progress::{Progress, count};
+use progress::count;
 
 use crate::cut_over::Handover;
 use crate::shared::Shared;
@@ -18,8 +19,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// Compares rows and hands over, while another thread follows.
 pub(crate) struct Background<'a> {
     pub(crate) request: &'a Request<'a>,
-    pub(crate) shared: &'a Shared,
-    pub(crate) report: &'a dyn Progress,
+    pub(crate) shared: &'a Shared<'a>,
 }
 
 impl Background<'_> {
@@ -47,14 +47,15 @@ impl Background<'_> {
                     }
                     Err(_) if self.shared.is_stopped() => return Ok(()),
                     Err(error) if error.is_passing() && !self.request.is_finite() => {
-                        self.report.warn(&format!("not verified: {error}; trying again in a minute"));
+                        self.shared.report.warn(&format!("not verified: {error}; trying again in a minute"));
                         due = Some(Instant::now() + AGAIN);
                     }
                     Err(error) => return Err(error),
                 }
             }
             if let (Some(cut_over), Some(since)) = (&self.request.cut_over, since) {
-                return Handover { background: self, verifier: &verifier, cut_over, followed }.run(since);
+                let Background { request, shared } = *self;
+                return Handover { request, shared, verifier: &verifier, cut_over, followed }.run(since);
             }
             if self.request.is_finite() {
                 return Ok(());
@@ -85,7 +86,7 @@ impl Background<'_> {
         self.shared.touched.forget(since);
         let mut session = self.request.target()?;
         self.request.state.verified(&mut session, &mut verified)?;
-        self.report.note(&format!(
+        self.shared.report.note(&format!(
             "verified in {:.1} s: {} with {} are equal on both servers{}",
             began.elapsed().as_secs_f64(),
             count(verified.tables, "table"),

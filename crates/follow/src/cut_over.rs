@@ -1,9 +1,9 @@
 //! The target takes over.
 //!
 //! The source is locked, the rest of its log applied, what was changed last compared. The lock ends with its
-//! connection, so the source is as before if we are killed. Then it is made read-only, and a command leads the
-//! application to the target. Until the target notes that it has taken over, everything can be taken back.
-//! From then on there is only one way: the target is opened, the source stays closed.
+//! connection, so the source is as before if we are killed. Then it is made read-only, and a command leads
+//! the application to the target. Until the target notes that it has taken over, everything can be taken
+//! back. From then on there is only one way: the target is opened, the source stays closed.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use dump::Programs;
 use progress::count;
 use server::{Session, Target, prepared_xa, snapshot};
 
-use crate::background::Background;
+use crate::shared::Shared;
 use crate::source_lock::{self, SourceLock};
 use crate::state::{CutOver, Reached, State};
 use crate::touched::{Place, place};
 use crate::verify::Verifier;
-use crate::{Error, Followed, Noted, hook, log};
+use crate::{Error, Followed, Noted, Request, hook, log};
 
 /// How the target takes over.
 #[derive(Clone, Debug)]
@@ -43,7 +43,8 @@ struct Since {
 
 /// Hands over.
 pub(crate) struct Handover<'a> {
-    pub(crate) background: &'a Background<'a>,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) shared: &'a Shared<'a>,
     pub(crate) verifier: &'a Verifier<'a>,
     pub(crate) cut_over: &'a CutOverRequest,
     pub(crate) followed: &'a [Followed],
@@ -52,7 +53,7 @@ pub(crate) struct Handover<'a> {
 impl Handover<'_> {
     /// Hands over. Changes since a place were not compared yet.
     pub(crate) fn run(&self, since: Place) -> Result<(), Error> {
-        let Background { request, shared, report } = *self.background;
+        let (request, shared, report) = (self.request, self.shared, self.shared.report);
         let mut source = snapshot::connect(request.from)?;
         self.check(&mut source)?;
         let servers = (request.from, request.to);
@@ -66,7 +67,9 @@ impl Handover<'_> {
         let mut reader = snapshot::connect(request.to)?;
         for session in [&mut target, &mut reader] {
             let seconds = self.cut_over.within.as_secs().max(1);
-            session.execute(&format!("SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}"))?;
+            session.execute(&format!(
+                "SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}"
+            ))?;
         }
         report.state("locking the source");
         let mut lock = SourceLock::take(request.from, variables, self.cut_over.within)?;
@@ -119,7 +122,7 @@ impl Handover<'_> {
 
     /// Compares what has changed, until little is left.
     fn narrow(&self, mut since: Place) -> Result<Place, Error> {
-        let Background { shared, report, .. } = *self.background;
+        let (shared, report) = (self.shared, self.shared.report);
         for _ in 0..ROUNDS {
             report.state("comparing what has changed");
             since = self.verifier.changed(since)?;
@@ -136,7 +139,7 @@ impl Handover<'_> {
     /// Waits until all that the source has is on the target.
     fn catch_up(&self, lock: &SourceLock, deadline: Instant) -> Result<(), Error> {
         let left = deadline.saturating_duration_since(Instant::now());
-        if self.background.shared.touched.wait_applied(place(&lock.end), left) {
+        if self.shared.touched.wait_applied(place(&lock.end), left) {
             return Ok(());
         }
         Err(late(self.cut_over.within))
@@ -175,7 +178,7 @@ impl Handover<'_> {
         let Some(hook) = &self.cut_over.hook else {
             return if Instant::now() > deadline { Err(late(self.cut_over.within)) } else { Ok(()) };
         };
-        let Background { request, shared, .. } = *self.background;
+        let (request, shared) = (self.request, self.shared);
         let variables = [
             ("REMORA_COPY", request.state.id().to_owned()),
             ("REMORA_A", request.from.to_string()),
@@ -193,7 +196,7 @@ impl Handover<'_> {
         (target, reader): (&mut Session, &mut Session),
         programs: &Programs,
     ) -> Result<(), Error> {
-        let request = self.background.request;
+        let request = self.request;
         let mut how = CutOver {
             is_over: false,
             variables: lock.variables.clone(),
@@ -203,7 +206,7 @@ impl Handover<'_> {
         };
         request.state.cut_over(target, Some(&how))?;
         self.catch_up(lock, since.deadline)?;
-        if self.background.shared.have_programs_changed() {
+        if self.shared.have_programs_changed() {
             let why = "a trigger or an event of the source was changed at this moment";
             return Err(Error::NotCutOver(why.to_owned()));
         }
@@ -227,7 +230,7 @@ impl Handover<'_> {
 
     /// Opens the target. What fails is told: it can't be taken back.
     fn open(&self, lock: &SourceLock, target: &mut Session, programs: &Programs) {
-        let report = self.background.report;
+        let report = self.shared.report;
         let opened = (|| -> Result<(), Error> {
             if target.value("SELECT @@GLOBAL.read_only")?.is_some_and(|value| value != "0") {
                 target.execute("SET GLOBAL read_only = OFF")?;
@@ -296,9 +299,10 @@ fn late(within: Duration) -> Error {
 fn sequences(programs: &Programs, (source, target): (&mut Session, &mut Session)) -> Result<(), Error> {
     for (own, other) in &programs.sequences {
         let Some(next) = source.value(&format!("SELECT next_not_cached_value FROM {own}"))? else { continue };
-        target.execute(&format!("SELECT SETVAL({other}, {next}, 0)")).map(drop).or_else(|_| {
-            target.execute(&format!("ALTER SEQUENCE {other} RESTART WITH {next}")).map(drop)
-        })?;
+        target
+            .execute(&format!("SELECT SETVAL({other}, {next}, 0)"))
+            .map(drop)
+            .or_else(|_| target.execute(&format!("ALTER SEQUENCE {other} RESTART WITH {next}")).map(drop))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use binlog::group::{EventRole, GroupId, Grouping};
 use binlog::reader::Reader;
 use binlog::row::{self, Row};
 use binlog::tables::Tables;
-use progress::{Progress, count};
+use progress::count;
 use server::Position;
 use transactions::is_frame;
 use transactions::names::{self, number};
@@ -50,8 +50,7 @@ struct Open {
 pub(crate) struct Follower<'a> {
     scope: Scope<'a>,
     applier: Applier<'a>,
-    shared: &'a Shared,
-    report: &'a dyn Progress,
+    shared: &'a Shared<'a>,
     summary: &'a mut Summary,
     tables: Tables,
     grouping: Grouping,
@@ -78,13 +77,12 @@ impl<'a> Follower<'a> {
         scope: Scope<'a>,
         applier: Applier<'a>,
         reached: Reached,
-        (shared, report, summary): (&'a Shared, &'a dyn Progress, &'a mut Summary),
+        (shared, summary): (&'a Shared<'a>, &'a mut Summary),
     ) -> Follower<'a> {
         let follower = Follower {
             scope,
             applier,
             shared,
-            report,
             summary,
             tables: Tables::default(),
             grouping: Grouping::default(),
@@ -175,7 +173,7 @@ impl<'a> Follower<'a> {
     pub(crate) fn caught_up(&self) {
         self.shared.catch_up();
         let (transactions, changes) = (self.summary.transactions, self.summary.changes);
-        self.report.note(&format!(
+        self.shared.report.note(&format!(
             "caught up: {}; {} of {} applied",
             self.place(),
             count(changes, "change"),
@@ -187,7 +185,7 @@ impl<'a> Follower<'a> {
     pub(crate) fn tell_behind(&self, now_s: u64, is_at_end: bool) {
         let behind = if is_at_end { 0 } else { now_s.saturating_sub(self.latest_s) };
         if is_at_end || self.latest_s > 0 {
-            self.report.state(&format!("{behind} s behind{}", self.shared.words()));
+            self.shared.report.state(&format!("{behind} s behind{}", self.shared.words()));
         }
     }
 
@@ -200,7 +198,7 @@ impl<'a> Follower<'a> {
 
     /// Takes an event; `bytes` are all of it.
     pub(crate) fn event(&mut self, event: &Event<'_>, bytes: &[u8]) -> Result<(), Error> {
-        self.report.read(bytes.len() as u64);
+        self.shared.report.read(bytes.len() as u64);
         if event.header.kind != Kind::TRANSACTION_PAYLOAD {
             return self.single(event);
         }
@@ -324,7 +322,7 @@ impl<'a> Follower<'a> {
             Meaning::Missed => {
                 let line = format!("not on the target: {}", shown(&sql));
                 if !self.summary.omitted.contains(&line) {
-                    self.report.warn(&line);
+                    self.shared.report.warn(&line);
                     self.summary.omitted.push(line);
                 }
                 Ok(())
@@ -393,7 +391,7 @@ impl<'a> Follower<'a> {
             let (form, keys) = change.keys();
             self.shared.touched.add(&form.target, &keys, begins);
             self.changes += 1;
-            self.report.done(1, change.bytes() as u64);
+            self.shared.report.done(1, change.bytes() as u64);
             match change {
                 Change::Folded { form, removed, added } => self.window.fold(&form, removed, added),
                 Change::InOrder(statement) => {
@@ -421,7 +419,9 @@ impl<'a> Follower<'a> {
     /// Something was written to the source after the target had taken over.
     fn late(&self, event: &Event<'_>, what: &str) {
         let line = format!("{}:{}: {what}", self.file, event.at);
-        self.report.warn(&format!("written to the source after the cut-over, and not on the target: {line}"));
+        self.shared
+            .report
+            .warn(&format!("written to the source after the cut-over, and not on the target: {line}"));
         self.shared.late(line);
     }
 

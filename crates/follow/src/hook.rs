@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Runs a command in a shell, with these variables, until a time or until it is stopped. What it prints goes to
-/// stderr.
+/// Runs a command in a shell, with these variables, until a time or until it is stopped. What it prints goes
+/// to stderr.
 ///
 /// # Errors
 /// What went wrong. Nothing of it runs any more then.
@@ -43,7 +43,11 @@ pub(crate) fn run(
     }
 }
 
-fn wait(child: &mut Child, deadline: Instant, is_stopped: &dyn Fn() -> bool) -> io::Result<Option<ExitStatus>> {
+fn wait(
+    child: &mut Child,
+    deadline: Instant,
+    is_stopped: &dyn Fn() -> bool,
+) -> io::Result<Option<ExitStatus>> {
     while Instant::now() < deadline && !is_stopped() {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));

@@ -14,8 +14,8 @@
 //! `apply` executes them, `follower` joins these, `state` is the position in a table on the target.
 //!
 //! In the background, `verify` compares all rows of both servers without a lock, since `touched` knows which
-//! ones have changed meanwhile; and `cut_over` makes the target take over, with `source_lock`. `shared` is what
-//! they tell the follower.
+//! ones have changed meanwhile; and `cut_over` makes the target take over, with `source_lock`. `shared` is
+//! what they tell the follower.
 
 mod apply;
 mod background;
@@ -114,18 +114,18 @@ pub struct Summary {
 /// Lost connections are made again.
 ///
 /// # Errors
-/// [`Error::Unapplied`] and [`Error::Different`] end it: the state notes them. [`Error::NotCutOver`] leaves the
-/// source as it was.
+/// [`Error::Unapplied`] and [`Error::Different`] end it: the state notes them. [`Error::NotCutOver`] leaves
+/// the source as it was.
 pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -> Result<Summary, Error> {
     let noted = noted(request, &mut request.target()?)?;
-    let shared = Shared::default();
+    let shared = Shared::new(report);
     let mut summary = Summary::default();
-    let background = Background { request, shared: &shared, report };
+    let background = Background { request, shared: &shared };
     let followed = std::thread::scope(|scope| {
         if background.is_needed() {
             scope.spawn(|| shared.end(background.run(&noted.tables)));
         }
-        let followed = attempts(request, &shared, (stop, report), &mut summary);
+        let followed = attempts(request, &shared, stop, &mut summary);
         shared.stop.store(true, Ordering::Relaxed);
         followed
     });
@@ -145,20 +145,20 @@ pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -
 /// Follows over one connection after the other.
 fn attempts(
     request: &Request<'_>,
-    shared: &Shared,
-    (stop, report): (&AtomicBool, &dyn Progress),
+    shared: &Shared<'_>,
+    stop: &AtomicBool,
     summary: &mut Summary,
 ) -> Result<(), Error> {
     let mut pause = PAUSE;
     let end = end(request)?;
     loop {
         let before = summary.transactions;
-        match run(request, shared, (end.as_ref(), stop, report), summary) {
+        match run(request, shared, (end.as_ref(), stop), summary) {
             Err(error) if error.is_passing() => {
                 if summary.transactions > before {
                     pause = PAUSE;
                 }
-                report.warn(&format!("{error}; trying again"));
+                shared.report.warn(&format!("{error}; trying again"));
                 if !progress::pause(pause, stop) {
                     summary.is_stopped = true;
                     return Ok(());
@@ -264,8 +264,8 @@ impl Clock {
 /// One connection to each server. Returns how what runs in the background has ended, if anything does.
 fn run(
     request: &Request<'_>,
-    shared: &Shared,
-    (end, stop, report): (Option<&(String, u64)>, &AtomicBool, &dyn Progress),
+    shared: &Shared<'_>,
+    (end, stop): (Option<&(String, u64)>, &AtomicBool),
     summary: &mut Summary,
 ) -> Result<Result<(), Error>, Error> {
     let mut session = request.target()?;
@@ -277,7 +277,7 @@ fn run(
     let mut log = Log::open(request.from, &noted, request.state.server_id())?;
     let scope = Scope::new(noted.tables, &request.copy.read.selection, session.about.flavour);
     let applier = Applier::new(session, &request.state)?;
-    let mut follower = Follower::new(scope, applier, noted.reached, (shared, report, summary));
+    let mut follower = Follower::new(scope, applier, noted.reached, (shared, summary));
     let (mut heard, mut is_doubted, mut has_caught_up) = (Instant::now(), false, false);
     let clock = Clock::of(&mut source)?;
     // Others may write all the time, so it is never at the end.

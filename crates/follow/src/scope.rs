@@ -122,7 +122,11 @@ impl<'a> Scope<'a> {
                 Meaning::Unapplied(format!("DDL: {}", shown(sql)))
             }
             Effect::None if is_program(sql) && self.concerns(schema, sql) => {
-                if is_later(sql) { Meaning::Later } else { Meaning::Missed }
+                if is_later(sql) {
+                    Meaning::Later
+                } else {
+                    Meaning::Missed
+                }
             }
             _ => Meaning::Nothing,
         }
@@ -266,7 +270,11 @@ mod tests {
             ("statement", "x", "a new kind of statement"),
             ("nothing", "x", "INSERT INTO y VALUES (1)"),
             ("missed", "d", "CREATE VIEW v AS SELECT 1"),
-            ("later", "d", "CREATE DEFINER=`a`@`%` EVENT e ON SCHEDULE EVERY 1 DAY DO CREATE VIEW v AS SELECT 1"),
+            (
+                "later",
+                "d",
+                "CREATE DEFINER=`a`@`%` EVENT e ON SCHEDULE EVERY 1 DAY DO CREATE VIEW v AS SELECT 1",
+            ),
             ("missed", "d", "CREATE DEFINER=`a`@`%` VIEW v AS SELECT 1 AS event"),
             ("later", "x", "CREATE TRIGGER `d`.`tr` BEFORE INSERT ON t FOR EACH ROW SET @a = 1"),
             ("missed", "d", "CREATE INDEX i ON t (id)"),

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use progress::Progress;
+
 use crate::Error;
 use crate::touched::Touched;
 
@@ -18,8 +20,9 @@ struct Told {
 }
 
 /// What both know.
-#[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct Shared<'a> {
+    /// Where both tell the user something.
+    pub(crate) report: &'a dyn Progress,
     /// Rows that were changed.
     pub(crate) touched: Touched,
     /// Ends what runs in the background.
@@ -30,7 +33,19 @@ pub(crate) struct Shared {
     told: Mutex<Told>,
 }
 
-impl Shared {
+impl<'a> Shared<'a> {
+    pub(crate) fn new(report: &'a dyn Progress) -> Shared<'a> {
+        Shared {
+            report,
+            touched: Touched::default(),
+            stop: Arc::default(),
+            has_caught_up: AtomicBool::default(),
+            is_cut_over: AtomicBool::default(),
+            has_programs_changed: AtomicBool::default(),
+            told: Mutex::default(),
+        }
+    }
+
     fn told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }

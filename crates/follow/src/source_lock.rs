@@ -1,5 +1,5 @@
-//! Keeps everybody from writing to the source: first by a lock that ends with its connection, whatever happens
-//! to us, then for good.
+//! Keeps everybody from writing to the source: first by a lock that ends with its connection, whatever
+//! happens to us, then for good.
 
 use std::time::{Duration, Instant};
 
@@ -43,9 +43,8 @@ fn variables(session: &mut Session) -> Result<Vec<(String, String)>, Error> {
 /// Sets these variables.
 pub(crate) fn set(session: &mut Session, variables: &[(String, String)]) -> Result<(), server::Error> {
     let mut can_be_set = variables.iter().filter(|(_, value)| value != DISABLED);
-    can_be_set.try_for_each(|(name, value)| {
-        session.execute(&format!("SET GLOBAL {name} = {value}")).map(drop)
-    })
+    can_be_set
+        .try_for_each(|(name, value)| session.execute(&format!("SET GLOBAL {name} = {value}")).map(drop))
 }
 
 /// The variables that keep a server from being written, as they are. That they may be set is tried.
@@ -90,7 +89,9 @@ impl SourceLock {
             Attempt::Waited(mut session) => {
                 let obstacle = session.obstacle(&HoldMode::Global)?;
                 let seconds = within.as_secs();
-                return Err(Error::NotCutOver(format!("the source could not be locked within {seconds} s: {obstacle}")));
+                return Err(Error::NotCutOver(format!(
+                    "the source could not be locked within {seconds} s: {obstacle}"
+                )));
             }
         };
         // If the connection to us is cut, the server ends this session, and with it the lock.
@@ -141,7 +142,10 @@ impl SourceLock {
     pub(crate) fn release(mut self) -> Result<(), Error> {
         let session = self.hold.session();
         std::thread::sleep(CACHED);
-        kill(session, "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0")?;
+        kill(
+            session,
+            "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
+        )?;
         kill(session, &format!("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE IN ({WAITING})"))?;
         self.hold.release()?;
         Ok(())
@@ -166,10 +170,14 @@ fn kill(session: &mut Session, query: &str) -> Result<(), Error> {
                 other => drop(other?),
             }
         }
-        let there = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE ID IN ({})", found.join(", "));
+        let there =
+            format!("SELECT ID FROM information_schema.PROCESSLIST WHERE ID IN ({})", found.join(", "));
         while !session.strings(&there)?.is_empty() {
             if Instant::now() > end {
-                return Err(Error::Refused(format!("connections that were killed do not end: {}", found.join(", "))));
+                return Err(Error::Refused(format!(
+                    "connections that were killed do not end: {}",
+                    found.join(", ")
+                )));
             }
             std::thread::sleep(LOOK);
         }

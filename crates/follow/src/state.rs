@@ -1,5 +1,5 @@
-//! How far a target is: a table there, whose line changes in the same transaction as the rows. Others say what
-//! is followed, when it was verified, and how far a cut-over is.
+//! How far a target is: a table there, whose line changes in the same transaction as the rows. Others say
+//! what is followed, when it was verified, and how far a cut-over is.
 
 use dump::Sum;
 use serde::de::DeserializeOwned;
@@ -181,7 +181,9 @@ impl State {
                 offset: offset.parse().unwrap_or_default(),
                 gtid: String::new(),
             }),
-            _ => Err(Error::Refused("the target does not know how far it is: its state was removed".to_owned())),
+            _ => Err(Error::Refused(
+                "the target does not know how far it is: its state was removed".to_owned(),
+            )),
         }
     }
 

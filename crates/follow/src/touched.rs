@@ -73,8 +73,8 @@ struct State {
     received: Place,
     /// Up to there all changes are on the target.
     applied: Place,
-    /// Where the last transaction began that may have changed rows through foreign keys without a trace in the
-    /// log.
+    /// Where the last transaction began that may have changed rows through foreign keys without a trace in
+    /// the log.
     cascaded: Place,
 }
 
@@ -191,7 +191,10 @@ mod tests {
         assert_eq!(touched.since("t", (1, 100)), keys(&["1", "2"]));
         assert_eq!(touched.since("t", (1, 101)), keys(&["1"]));
         assert_eq!(touched.since("t", (1, 201)), keys(&[]));
-        assert_eq!([(1, 100), (1, 101), (2, 4), (2, 5)].map(|at| touched.count_since(at)), [Some(3), Some(2), Some(1), Some(0)]);
+        assert_eq!(
+            [(1, 100), (1, 101), (2, 4), (2, 5)].map(|at| touched.count_since(at)),
+            [Some(3), Some(2), Some(1), Some(0)]
+        );
         touched.forget((1, 101));
         assert_eq!(touched.since("t", (0, 0)), keys(&["1"]));
     }
@@ -216,7 +219,10 @@ mod tests {
         let touched = Touched::default();
         let at = |offset| Position { file: "log.000002".to_owned(), offset, gtid: String::new() };
         touched.receive(&at(100));
-        assert!(touched.wait_received((2, 100), Duration::ZERO) && !touched.wait_received((2, 101), Duration::ZERO));
+        assert!(
+            touched.wait_received((2, 100), Duration::ZERO)
+                && !touched.wait_received((2, 101), Duration::ZERO)
+        );
         assert!(!touched.wait_applied((1, 1), Duration::ZERO));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| touched.wait_applied((2, 50), Duration::from_secs(60)));

@@ -59,7 +59,7 @@ struct Piece {
 /// Compares rows.
 pub(crate) struct Verifier<'a> {
     request: &'a Request<'a>,
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     context: dump::Context,
     tables: Vec<Compared>,
 }
@@ -74,7 +74,7 @@ struct Sessions {
 impl<'a> Verifier<'a> {
     pub(crate) fn new(
         request: &'a Request<'a>,
-        shared: &'a Shared,
+        shared: &'a Shared<'a>,
         followed: &[Followed],
     ) -> Result<Verifier<'a>, Error> {
         let children = check::children(&mut request.from.connect()?)?;
@@ -298,7 +298,12 @@ impl<'a> Verifier<'a> {
             keys.iter().filter(|key| ours.get(**key) != theirs.get(**key)).collect();
         let row = |row: Option<&String>| row.map_or_else(|| "no row".to_owned(), |row| cut(row));
         let named = differing.iter().take(NAMED_MAX).map(|key| {
-            format!("key {}: {} on the source, {} on the target", cut(key), row(ours.get(**key)), row(theirs.get(**key)))
+            format!(
+                "key {}: {} on the source, {} on the target",
+                cut(key),
+                row(ours.get(**key)),
+                row(theirs.get(**key))
+            )
         });
         let named = named.collect::<Vec<_>>().join("; ");
         Ok(format!("table {} has {}, {named}", table.source, count(differing.len(), "differing row")))

@@ -155,8 +155,8 @@ const MARK: &str = "DROP TABLE IF EXISTS _remora.marker";
 /// Begins a snapshot without any lock, and says between which positions of the binary log it is: everything
 /// up to the first is in it, and nothing behind the second. `other` is another session on the same server.
 ///
-/// MariaDB says where its snapshot is (without a GTID), so both are the same. Elsewhere something is logged first: commits are
-/// in the order of the log (`binlog_order_commits`), so whatever is before it is visible.
+/// MariaDB says where its snapshot is (without a GTID), so both are the same. Elsewhere something is logged
+/// first: commits are in the order of the log (`binlog_order_commits`), so whatever is before it is visible.
 ///
 /// # Errors
 /// Those of the server; [`Error::Protocol`] if it has no log, or does not keep this order.

@@ -59,7 +59,8 @@ impl CopiedTable {
         is_same_order: bool,
     ) -> Result<Vec<TablePart>, Error> {
         let table = &self.source.table;
-        let part = |number, range, bytes| TablePart { chunk: Chunk::planned(number, Vec::new(), range), bytes };
+        let part =
+            |number, range, bytes| TablePart { chunk: Chunk::planned(number, Vec::new(), range), bytes };
         let mut key = table.columns.iter().filter(|column| table.key.contains(&column.name));
         if !is_same_order && key.any(|column| column.character_set.is_some()) {
             return Ok(vec![self.whole()]);
@@ -128,7 +129,7 @@ impl CopiedTable {
         let is_key: Vec<bool> =
             entry.columns().iter().map(|column| entry.table.key.contains(&column.name)).collect();
         let row = |line: &[u8]| {
-            let line = String::from_utf8_lossy(line).into_owned();
+            let line = server::text::text(line.to_vec());
             let values = line.split('\t').zip(&is_key).filter(|(_, is_key)| **is_key);
             (values.map(|(value, _)| value).collect::<Vec<_>>().join(", "), line)
         };

@@ -41,8 +41,17 @@ pub struct CopyPlan {
 /// Errors of the servers. What the target can't take is no error, but in the plan.
 pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<CopyPlan, Error> {
     let (read, write) = (&request.read, &request.write);
-    let Prepared { mut session, mut target, before, tables, mut manifest, ledger, mut summary, postponed, .. } =
-        Prepared::new(context, servers, request)?;
+    let Prepared {
+        mut session,
+        mut target,
+        before,
+        tables,
+        mut manifest,
+        ledger,
+        mut summary,
+        postponed,
+        ..
+    } = Prepared::new(context, servers, request)?;
     let mut refused = Vec::new();
     refusal(load::fit(&mut target, &mut manifest, &write.definer, &mut summary), &mut refused)?;
     refusal(ledger.lock(&mut target), &mut refused)?;

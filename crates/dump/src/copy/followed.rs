@@ -37,11 +37,15 @@ pub(super) fn leave_out(manifest: &mut Manifest) -> Vec<String> {
     let mut postponed = Vec::new();
     manifest.objects.retain(|object| match object.kind {
         Kind::Trigger | Kind::Event => {
-            postponed.push(format!("{}: it would change rows a second time; --cut-over creates it", object.title()));
+            postponed.push(format!(
+                "{}: it would change rows a second time; --cut-over creates it",
+                object.title()
+            ));
             false
         }
         Kind::Sequence => {
-            postponed.push(format!("{}: its value is that of the snapshot; --cut-over sets it", object.title()));
+            postponed
+                .push(format!("{}: its value is that of the snapshot; --cut-over sets it", object.title()));
             true
         }
         _ => true,

@@ -23,11 +23,7 @@ impl Programs {
     ///
     /// # Errors
     /// Those of the servers.
-    pub fn read(
-        context: &Context,
-        servers: Servers<'_>,
-        request: &CopyRequest,
-    ) -> Result<Programs, Error> {
+    pub fn read(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> Result<Programs, Error> {
         let request = CopyRequest { follow: None, max_lags: Vec::new(), ..request.clone() };
         let Prepared { mut target, mut manifest, mut summary, before, .. } =
             Prepared::new(context, servers, &request)?;

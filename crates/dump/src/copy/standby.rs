@@ -8,12 +8,14 @@ use super::programs::Programs;
 use super::{CopyRequest, Prepared, Servers, followed};
 use crate::{Context, Error, load};
 
-/// Makes the target what a copy of the source would have made of it, without copying a row: its ledger says
-/// that all tables are of the copy, databases have the defaults of the source, and triggers and events that the source has are removed there. Returns the
-/// tables as the source defines them, and their names on the target.
+/// Makes the target what a copy of the source would have made of it, without copying a row. Its ledger says
+/// that all tables are of the copy, and databases have the defaults of the source. Triggers and events that
+/// the source has are removed there. Returns the tables as the source defines them, and their names on the
+/// target.
 ///
 /// # Errors
-/// [`Error::Mismatch`] says why the source can't be followed, before anything is changed; those of the servers.
+/// [`Error::Mismatch`] says why the source can't be followed, before anything is changed; those of the
+/// servers.
 pub fn standby(
     context: &Context,
     servers: Servers<'_>,
@@ -26,7 +28,9 @@ pub fn standby(
     followed::check(&mut session, &tables, request.follow)?;
     ledger.create(&mut target)?;
     let databases = manifest.objects.iter().filter(|object| object.kind == Kind::Database);
-    for (object, statement) in databases.flat_map(|object| object.statements.iter().map(move |sql| (object, sql))) {
+    for (object, statement) in
+        databases.flat_map(|object| object.statements.iter().map(move |sql| (object, sql)))
+    {
         if let (Some(set), Some(collation)) = database_defaults(statement) {
             let name = quote_name(&object.name);
             target.execute(&format!("ALTER DATABASE {name} CHARACTER SET {set} COLLATE {collation}"))?;

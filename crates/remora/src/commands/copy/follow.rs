@@ -38,8 +38,8 @@ pub(super) struct FollowArgs {
     #[arg(long, requires = "follow", conflicts_with_all = ["dry_run", "cut_over"])]
     once: bool,
 
-    /// With --follow: compare all rows of A and B this often, without a lock, while both are written: 30m, 1d;
-    /// never [default: 1h; with --once never; before --cut-over always]
+    /// With --follow: compare all rows of A and B this often, without a lock, while both are written: 30m,
+    /// 1d; never [default: 1h; with --once never; before --cut-over always]
     #[arg(long, value_name = "TIME", requires = "follow", value_parser = every)]
     verify_every: Option<Every>,
 
@@ -61,8 +61,8 @@ pub(super) struct FollowArgs {
     #[arg(long, value_name = "TIME", requires = "cut_over", value_parser = seconds, default_value = "60s")]
     watch: Duration,
 
-    /// With --cut-over: then apply to A what B commits, until stopped, so that the move can be undone. The same
-    /// as copy B A --follow apply --resume
+    /// With --cut-over: then apply to A what B commits, until stopped, so that the move can be undone. The
+    /// same as copy B A --follow apply --resume
     #[arg(long, requires = "cut_over")]
     way_back: bool,
 }
@@ -122,7 +122,9 @@ pub(super) fn run(
         }
     }
     let mut open = Open::default();
-    if !is_way_back(&context, &state, servers, request, report)? && !is_noted(&state, servers, request, report)? {
+    if !is_way_back(&context, &state, servers, request, report)?
+        && !is_noted(&state, servers, request, report)?
+    {
         open = copy(&context, &state, servers, request, report)?;
     }
     match options.once {
@@ -197,8 +199,8 @@ fn turned(request: &CopyRequest) -> CopyRequest {
     turned
 }
 
-/// Whether A has taken over from B before, so that only what A has committed since then is missing on B. It is
-/// noted then from where to follow.
+/// Whether A has taken over from B before, so that only what A has committed since then is missing on B. It
+/// is noted then from where to follow.
 fn is_way_back(
     context: &dump::Context,
     state: &State,
@@ -223,14 +225,18 @@ fn is_way_back(
         return Err(usage("A has taken over from B; --resume applies to B what A has committed since then"));
     }
     let Some(reached) = how.target else {
-        return Err(usage("A had no binary log when it took over from B, so nobody knows what it has committed since then"));
+        return Err(usage(
+            "A had no binary log when it took over from B, so nobody knows what it has committed since then",
+        ));
     };
     follow::let_us_write(to)?;
     let tables = followed(from, &dump::standby(context, servers, request)?)?;
     let place = format!("{}:{}", reached.position.file, reached.position.offset);
     let noted = Noted { reached, stopped: None, tables, cut_over: None };
     follow::begin(state, to, &noted, request.write.no_binlog)?;
-    report.note(&format!("A took over from B at {place} of its log: what it has committed since then goes to B"));
+    report.note(&format!(
+        "A took over from B at {place} of its log: what it has committed since then goes to B"
+    ));
     Ok(true)
 }
 
@@ -246,7 +252,9 @@ fn is_noted(
         return Err(usage("B has such a copy, which follows A; continue it with --resume"));
     }
     if follow::give_back(state, servers, &noted, request.write.no_binlog)? {
-        report.warn("a cut-over was cut off: A can be written again; if --hook was given, lead the application to A");
+        report.warn(
+            "a cut-over was cut off: A can be written again; if --hook was given, lead the application to A",
+        );
     }
     let Some(why) = noted.stopped else { return Ok(true) };
     report.note(&format!("following had ended at {why}"));

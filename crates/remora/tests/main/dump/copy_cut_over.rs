@@ -8,7 +8,9 @@ use server::Session;
 
 use super::Pair;
 use super::copy::url;
-use super::copy_follow::{Random, LOG, assert_same, command, execute, make, made, next, once, spawn, transact};
+use super::copy_follow::{
+    LOG, Random, assert_same, command, execute, made, make, next, once, spawn, transact,
+};
 use crate::schema;
 use crate::support::{Ended, of_today, on_products, part_of_today, products, remora, tell, until};
 
@@ -51,7 +53,9 @@ fn the_copy_takes_over_with_all_that_belongs_to_it() {
         let pair = made(product);
         add_programs(&pair);
         let ended = Ended::of(
-            &command(&pair, &["--json", "--cut-over", "--watch", "0s", "--hook", "test $REMORA_POSITION"]).output().unwrap(),
+            &command(&pair, &["--json", "--cut-over", "--watch", "0s", "--hook", "test $REMORA_POSITION"])
+                .output()
+                .unwrap(),
         );
         let ended = ended.exits(0);
         schema::check("copy", &ended.out).unwrap();
@@ -69,7 +73,9 @@ fn the_copy_takes_over_with_all_that_belongs_to_it() {
             assert_eq!(target.value("SELECT NEXT VALUE FOR d.s").unwrap().as_deref(), Some("15"));
         }
         for arguments in [&["--once", "--resume"][..], &["--resume", "--cut-over"]] {
-            Ended::of(&command(&pair, arguments).output().unwrap()).exits(1).says(&["has taken over already"]);
+            Ended::of(&command(&pair, arguments).output().unwrap())
+                .exits(1)
+                .says(&["has taken over already"]);
         }
     });
 }
@@ -79,7 +85,9 @@ fn write(mut session: Session, first: u32, is_over: &AtomicBool) -> Vec<u32> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
         let id = first + number * 10;
-        if is_over.load(Ordering::Relaxed) || session.execute(&format!("INSERT INTO d.entry VALUES ({id})")).is_err() {
+        if is_over.load(Ordering::Relaxed)
+            || session.execute(&format!("INSERT INTO d.entry VALUES ({id})")).is_err()
+        {
             break;
         }
         acknowledged.push(id);
@@ -148,10 +156,13 @@ fn slow_statement(pair: &Pair) -> (u32, std::thread::JoinHandle<()>) {
     let mut session = pair.source();
     execute(&mut session, &["REPLACE INTO d.word VALUES ('slow', 1)"]);
     let id = session.connection_id();
-    let running =
-        std::thread::spawn(move || drop(session.execute("UPDATE d.word SET n = n + SLEEP(100) WHERE w = 'slow'")));
+    let running = std::thread::spawn(move || {
+        drop(session.execute("UPDATE d.word SET n = n + SLEEP(100) WHERE w = 'slow'"))
+    });
     let mut watcher = pair.source();
-    let is_running = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id} AND INFO LIKE 'UPDATE%'");
+    let is_running = format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id} AND INFO LIKE 'UPDATE%'"
+    );
     until("it runs", || watcher.value(&is_running).unwrap().as_deref() == Some("1"));
     (id, running)
 }
@@ -248,7 +259,10 @@ fn a_cut_over_that_is_killed_can_be_taken_back_or_has_happened() {
             .unwrap();
         let note = r#"{"is_over":false,"variables":[["read_only","0"],["event_scheduler","ON"]],"undo":["DROP TRIGGER IF EXISTS `d`.`left_over`"],"source":{"file":"","offset":0,"gtid":""},"target":null}"#;
         execute(&mut target, &[&format!("REPLACE INTO _remora.{notes} VALUES ('cut-over', '{note}')")]);
-        execute(&mut target, &["CREATE TRIGGER d.left_over AFTER INSERT ON d.counted FOR EACH ROW SET @a = 1"]);
+        execute(
+            &mut target,
+            &["CREATE TRIGGER d.left_over AFTER INSERT ON d.counted FOR EACH ROW SET @a = 1"],
+        );
         execute(&mut source, &["SET GLOBAL read_only = 1"]);
         once(&pair, &["--resume"]).exits(0).says(&["A can be written again"]);
         assert_eq!(read_only(&mut source), "0");
@@ -283,7 +297,8 @@ fn what_is_written_to_the_source_afterwards_is_told() {
 /// The same command with both servers in the other order.
 fn back(pair: &Pair, arguments: &[&str]) -> Ended {
     let mut command = remora(pair.folder.path());
-    let own = ["copy", "--no-defaults", "-u", "root", &url(&pair.to), &url(&pair.from), "d", "--follow", "apply"];
+    let own =
+        ["copy", "--no-defaults", "-u", "root", &url(&pair.to), &url(&pair.from), "d", "--follow", "apply"];
     Ended::of(&command.args(own).args(arguments).output().unwrap())
 }
 
@@ -303,7 +318,8 @@ fn the_move_can_be_undone_and_done_again() {
             let mut work = |session: &mut Session, number: u32| {
                 (0..50).for_each(|_| transact(session, &mut random));
                 execute(session, &[&format!("INSERT INTO d.counted (v) VALUES ({number})")]);
-                let found = session.value(&format!("SELECT COUNT(*) FROM d.log WHERE what = {number}")).unwrap();
+                let found =
+                    session.value(&format!("SELECT COUNT(*) FROM d.log WHERE what = {number}")).unwrap();
                 assert_eq!(found.as_deref(), Some("1"), "{number}");
             };
             work(&mut target, 100);

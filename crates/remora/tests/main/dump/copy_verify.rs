@@ -3,7 +3,7 @@
 use sandbox::Product;
 
 use super::Pair;
-use super::copy_follow::{LOG, Random, assert_same, execute, make, made, next, once, spawn, transact};
+use super::copy_follow::{LOG, Random, assert_same, execute, made, make, next, once, spawn, transact};
 use crate::support::{of_today, on_products, part_of_today, products, tell};
 
 /// How often all rows are compared while others write.
@@ -29,7 +29,8 @@ fn while_others_write(pair: &Pair, work: impl FnOnce()) {
     });
 }
 
-/// A table that nobody writes, and one of which foreign keys change rows, and of which all changes are logged.
+/// A table that nobody writes, and one of which foreign keys change rows, and of which all changes are
+/// logged.
 fn add_quiet(pair: &Pair) {
     execute(
         &mut pair.source(),
@@ -59,7 +60,8 @@ fn rows_are_compared_while_both_servers_are_written() {
             execute(&mut pair.target(), &["UPDATE d.quiet SET v = 4 WHERE k = 'two'"]);
             let running = spawn(&pair, &["--resume", "--verify-every", "0s"]);
             while_others_write(&pair, || {
-                let words = ["1 differing row, key \"two\"", "\"two\\t2\" on the source, \"two\\t4\" on the target"];
+                let words =
+                    ["1 differing row, key \"two\"", "\"two\\t2\" on the source, \"two\\t4\" on the target"];
                 running.end().exits(4).says(&words);
             });
             once(&pair, &["--resume"]).exits(0).says(&["following had ended at"]);
@@ -76,7 +78,11 @@ fn a_difference_of_any_kind_is_found() {
         once(&pair, &["--verify-every", "1h"]).exits(0).says(&["verified in", "6 tables with"]);
         let strange = [
             (false, "DELETE FROM d.quiet WHERE k = 'one'", "\"one\\t1\" on the source, no row on the target"),
-            (false, "INSERT INTO d.quiet VALUES ('four', 4)", "no row on the source, \"four\\t4\" on the target"),
+            (
+                false,
+                "INSERT INTO d.quiet VALUES ('four', 4)",
+                "no row on the source, \"four\\t4\" on the target",
+            ),
             (true, "INSERT INTO d.quiet VALUES ('five', 5)", "\"five\\t5\" on the source, no row"),
             (true, "UPDATE d.quiet SET v = NULL WHERE k = 'three'", "\"three\\t\\\\N\" on the source"),
         ];
@@ -86,7 +92,9 @@ fn a_difference_of_any_kind_is_found() {
             once(&pair, &["--resume"]).exits(0);
             let ended = once(&pair, &["--resume", "--verify-every", "1h"]);
             ended.exits(4).says(&["table `d`.`quiet` has 1 differing row", words]);
-            once(&pair, &["--resume", "--verify-every", "1h"]).exits(0).says(&["following had ended at", "verified in"]);
+            once(&pair, &["--resume", "--verify-every", "1h"])
+                .exits(0)
+                .says(&["following had ended at", "verified in"]);
             assert_same(&pair);
         }
     });
@@ -102,7 +110,8 @@ fn large_tables_are_compared_in_parts() {
         execute(&mut source, &["CREATE TABLE d.large (id INT PRIMARY KEY, v LONGBLOB) ENGINE=InnoDB"]);
         // 150 MB: three parts.
         for from in 0..15 {
-            let rows: Vec<String> = (0..100).map(|n| format!("({}, REPEAT('{n}', 50000))", from * 100 + n)).collect();
+            let rows: Vec<String> =
+                (0..100).map(|n| format!("({}, REPEAT('{n}', 50000))", from * 100 + n)).collect();
             execute(&mut source, &[&format!("INSERT INTO d.large VALUES {}", rows.join(", "))]);
         }
         execute(&mut source, &["ANALYZE TABLE d.large"]);
