@@ -185,7 +185,7 @@ impl Handover<'_> {
             ("REMORA_B", request.to.to_string()),
             ("REMORA_POSITION", format!("{}:{}", lock.end.file, lock.end.offset)),
         ];
-        hook::run(hook, &variables, deadline, &|| shared.is_stopped()).map_err(Error::NotCutOver)
+        hook::run(hook, &variables, deadline, &shared.stop).map_err(Error::NotCutOver)
     }
 
     /// All up to the note that the target has taken over.

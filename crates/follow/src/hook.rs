@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -19,7 +20,7 @@ pub(crate) fn run(
     command: &str,
     variables: &[(&str, String)],
     deadline: Instant,
-    is_stopped: &dyn Fn() -> bool,
+    stop: &AtomicBool,
 ) -> Result<(), String> {
     let wrong = |error: io::Error| format!("{command:?}: {error}");
     let mut child = Command::new("sh")
@@ -31,7 +32,7 @@ pub(crate) fn run(
         .process_group(0)
         .spawn()
         .map_err(wrong)?;
-    let ended = wait(&mut child, deadline, is_stopped);
+    let ended = wait(&mut child, deadline, stop);
     if let Ok(None) = ended {
         kill_process_group(Pid::from_child(&child), Signal::KILL).ok();
         child.wait().ok();
@@ -43,16 +44,11 @@ pub(crate) fn run(
     }
 }
 
-fn wait(
-    child: &mut Child,
-    deadline: Instant,
-    is_stopped: &dyn Fn() -> bool,
-) -> io::Result<Option<ExitStatus>> {
-    while Instant::now() < deadline && !is_stopped() {
+fn wait(child: &mut Child, deadline: Instant, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    while Instant::now() < deadline && progress::pause(LOOK, stop) {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        std::thread::sleep(LOOK);
     }
     Ok(None)
 }
@@ -62,7 +58,7 @@ mod tests {
     use super::*;
 
     fn run_for(command: &str, time: Duration) -> Result<(), String> {
-        run(command, &[("NAME", "value".to_owned())], Instant::now() + time, &|| false)
+        run(command, &[("NAME", "value".to_owned())], Instant::now() + time, &AtomicBool::new(false))
     }
 
     #[test]
@@ -70,7 +66,7 @@ mod tests {
         let minute = Duration::from_secs(60);
         assert_eq!(run_for("test $NAME = value", minute), Ok(()));
         assert_eq!(run_for("exit 3", minute), Err("\"exit 3\" ended with exit status: 3".to_owned()));
-        let stopped = run("sleep 60", &[], Instant::now() + minute, &|| true);
+        let stopped = run("sleep 60", &[], Instant::now() + minute, &AtomicBool::new(true));
         assert_eq!(stopped, Err("\"sleep 60\" did not end in time".to_owned()));
     }
 

@@ -1,6 +1,7 @@
 //! Keeps everybody from writing to the source: first by a lock that ends with its connection, whatever
 //! happens to us, then for good.
 
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use server::{Attempt, Flavour, Hold, HoldMode, Position, Session, Target, snapshot};
@@ -141,7 +142,7 @@ impl SourceLock {
     /// committed are killed first: some servers let accounts with privileges commit nevertheless.
     pub(crate) fn release(mut self) -> Result<(), Error> {
         let session = self.hold.session();
-        std::thread::sleep(CACHED);
+        pause(CACHED);
         kill(
             session,
             "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
@@ -150,6 +151,11 @@ impl SourceLock {
         self.hold.release()?;
         Ok(())
     }
+}
+
+/// A short time in which the server gets on.
+fn pause(time: Duration) {
+    progress::pause(time, &AtomicBool::new(false));
 }
 
 /// Kills connections that a query finds, and waits until they are gone.
@@ -179,8 +185,8 @@ fn kill(session: &mut Session, query: &str) -> Result<(), Error> {
                     found.join(", ")
                 )));
             }
-            std::thread::sleep(LOOK);
+            pause(LOOK);
         }
-        std::thread::sleep(CACHED);
+        pause(CACHED);
     }
 }

@@ -242,8 +242,7 @@ impl<'a> Verifier<'a> {
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| of(source, CopySide::Source));
             let targets = of(target, CopySide::Target);
-            let sources =
-                reading.join().unwrap_or_else(|_| Err(Error::Again("a comparison has ended early")))?;
+            let sources = reading.join().unwrap_or(Err(Error::Again("a comparison has ended early")))?;
             Ok(sources.into_iter().zip(targets?).collect())
         })
     }

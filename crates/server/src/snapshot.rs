@@ -163,11 +163,11 @@ const MARK: &str = "DROP TABLE IF EXISTS _remora.marker";
 pub fn begin_between(session: &mut Session, other: &mut Session) -> Result<(Position, Position), Error> {
     if is_comparable(other, 1)? {
         start(session)?;
-        if let Some((file, offset)) = snapshot_status(session)? {
-            if let Ok(offset) = offset.parse() {
-                let position = Position { file, offset, gtid: String::new() };
-                return Ok((position.clone(), position));
-            }
+        if let Some((file, offset)) = snapshot_status(session)?
+            && let Ok(offset) = offset.parse()
+        {
+            let position = Position { file, offset, gtid: String::new() };
+            return Ok((position.clone(), position));
         }
         session.execute("ROLLBACK")?;
     }
