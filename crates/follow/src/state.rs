@@ -63,6 +63,8 @@ pub struct Reached {
 /// What a target notes.
 #[derive(Clone, Debug)]
 pub struct Noted {
+    /// The address of the source.
+    pub source: String,
     /// Up to there everything is applied.
     pub reached: Reached,
     /// Why it can't be continued from there.
@@ -84,6 +86,27 @@ impl State {
             tables: own(format!("follow_{id}_tables")),
             notes: own(format!("follow_{id}_notes")),
         }
+    }
+
+    /// The states of all copies into a target.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn all(session: &mut Session) -> Result<Vec<State>, Error> {
+        let rows = session.strings(&format!(
+            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{OWN_SCHEMA}' ORDER BY 1"
+        ))?;
+        let names = rows.into_iter().flatten().flatten();
+        let id = |name: String| Some(name.strip_prefix("follow_")?.strip_suffix("_notes")?.to_owned());
+        Ok(names.filter_map(id).map(|id| State::of(&id)).collect())
+    }
+
+    /// Whether somebody follows now.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn is_followed(&self, session: &mut Session) -> Result<bool, Error> {
+        Ok(session.lock_holder(&self.lock_name())?.is_some())
     }
 
     /// What identifies the copy.
@@ -125,6 +148,7 @@ impl State {
              value LONGTEXT CHARACTER SET utf8mb4 NOT NULL) ENGINE=InnoDB COMMENT='what remora copy --follow knows'",
             self.notes
         ))?;
+        self.set_note(session, "source", &noted.source)?;
         // The line in this one is written last: then all is there.
         session.execute(&format!(
             "CREATE TABLE {} (id TINYINT NOT NULL PRIMARY KEY, file VARCHAR(512) CHARACTER SET utf8mb4 NOT NULL, \
@@ -168,8 +192,9 @@ impl State {
         };
         let tables = rows.into_iter().map(followed).collect::<Result<_, Error>>()?;
         let reached = Reached { position, begun };
+        let source = self.note(session, "source")?.unwrap_or_default();
         let cut_over = self.note(session, "cut-over")?;
-        Ok(Some(Noted { reached, stopped: stopped.clone(), tables, cut_over }))
+        Ok(Some(Noted { source, reached, stopped: stopped.clone(), tables, cut_over }))
     }
 
     /// Up to where everything is applied, as the session sees it.

@@ -1,6 +1,7 @@
 //! `remora copy`
 
 mod follow;
+mod status;
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,14 @@ const EXAMPLES: &str = "EXAMPLES
   remora copy mysql://root@db1 mysql://root@db2 shop --resume
       go on with a copy that was stopped
   remora copy mysql://root@db1 mysql://root@db2 shop --follow apply
-      copy, then apply what db1 commits until it is stopped; --resume continues";
+      copy, then apply what db1 commits until it is stopped; --resume continues
+  remora copy mysql://root@db1 mysql://root@db2 shop --follow apply --resume --cut-over
+      let db2 take over, or leave db1 as it was
+  remora copy status mysql://root@db2
+      how far copies into db2 are that follow, and when they were verified";
+
+/// In the place of A.
+const STATUS: &str = "status";
 
 /// Copy databases from one server into another, without a folder in between; all rows are read back and
 /// compared
@@ -45,7 +53,8 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The server to copy from: mysql://user@host:port, unix:///path or sandbox:NAME
+    /// The server to copy from: mysql://user@host:port, unix:///path or sandbox:NAME. Or the word status: how
+    /// far copies into B are that follow
     #[arg(value_name = "A")]
     a: String,
 
@@ -148,6 +157,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
         Ok(arguments.server.at(text).target(password.clone())?)
     };
+    if arguments.a == STATUS {
+        return status::run(&target(&arguments.b)?, report);
+    }
     let (from, to) = (target(&arguments.a)?, target(&arguments.b)?);
     let max_lag = |(replica, at_most): &(String, Duration)| -> anyhow::Result<MaxLag> {
         Ok(MaxLag { replica: target(replica)?, at_most: *at_most })

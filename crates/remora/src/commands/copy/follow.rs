@@ -232,7 +232,7 @@ fn is_way_back(
     follow::let_us_write(to)?;
     let tables = followed(from, &dump::standby(context, servers, request)?)?;
     let place = format!("{}:{}", reached.position.file, reached.position.offset);
-    let noted = Noted { reached, stopped: None, tables, cut_over: None };
+    let noted = Noted { source: from.to_string(), reached, stopped: None, tables, cut_over: None };
     follow::begin(state, to, &noted, request.write.no_binlog)?;
     report.note(&format!(
         "A took over from B at {place} of its log: what it has committed since then goes to B"
@@ -288,7 +288,8 @@ fn noted(
         ));
     }
     let tables = followed(from, &summary.tables)?;
-    Ok(Noted { reached: Reached { position, begun: found }, stopped: None, tables, cut_over: None })
+    let reached = Reached { position, begun: found };
+    Ok(Noted { source: from.to_string(), reached, stopped: None, tables, cut_over: None })
 }
 
 /// What is followed of these tables, which have names on the target.

@@ -20,6 +20,19 @@ fn cut_over(pair: &Pair, arguments: &[&str]) -> Ended {
     Ended::of(&command(pair, &all).output().unwrap())
 }
 
+/// What B says of its copies, and whether the JSON says it, too.
+#[track_caller]
+fn assert_status(pair: &Pair, words: &[&str]) {
+    let run = |further: &[&str]| {
+        let mut command = remora(pair.folder.path());
+        command.args(["copy", "--no-defaults", "-u", "root", "status", &url(&pair.to)]).args(further);
+        Ended::of(&command.output().unwrap()).exits(0).out
+    };
+    let said = run(&[]);
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    schema::check("copy", &run(&["--json"])).unwrap();
+}
+
 fn read_only(session: &mut Session) -> String {
     session.value("SELECT @@GLOBAL.read_only").unwrap().unwrap()
 }
@@ -52,10 +65,20 @@ fn the_copy_takes_over_with_all_that_belongs_to_it() {
     on_products(&of_today(products()), |product| {
         let pair = made(product);
         add_programs(&pair);
+        once(&pair, &[]).exits(3);
+        // A number that was given and is not in the table any more.
+        execute(
+            &mut pair.source(),
+            &["INSERT INTO d.counted (v) VALUES (9)", "DELETE FROM d.counted WHERE v = 9"],
+        );
+        assert_status(&pair, &["does not run", "not verified"]);
         let ended = Ended::of(
-            &command(&pair, &["--json", "--cut-over", "--watch", "0s", "--hook", "test $REMORA_POSITION"])
-                .output()
-                .unwrap(),
+            &command(
+                &pair,
+                &["--json", "--resume", "--cut-over", "--watch", "0s", "--hook", "test $REMORA_POSITION"],
+            )
+            .output()
+            .unwrap(),
         );
         let ended = ended.exits(0);
         schema::check("copy", &ended.out).unwrap();
@@ -65,13 +88,14 @@ fn the_copy_takes_over_with_all_that_belongs_to_it() {
         assert_eq!((read_only(&mut source), read_only(&mut target)), ("1".to_owned(), "0".to_owned()));
         // The numbers continue behind those that were given, and the trigger writes.
         execute(&mut target, &["INSERT INTO d.counted (v) VALUES (4)"]);
-        assert_eq!(target.value("SELECT MAX(id) FROM d.counted").unwrap().as_deref(), Some("4"));
-        assert_eq!(target.value("SELECT what FROM d.log WHERE id = 4").unwrap().as_deref(), Some("4"));
+        assert_eq!(target.value("SELECT MAX(id) FROM d.counted").unwrap().as_deref(), Some("5"));
+        assert_eq!(target.value("SELECT what FROM d.log WHERE id = 5").unwrap().as_deref(), Some("4"));
         let events = "SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_NAME = 'later'";
         assert_eq!(target.value(events).unwrap().as_deref(), Some("1"));
         if pair.is_mariadb() {
             assert_eq!(target.value("SELECT NEXT VALUE FOR d.s").unwrap().as_deref(), Some("15"));
         }
+        assert_status(&pair, &["has taken over", "applied up to", "UTC: "]);
         for arguments in [&["--once", "--resume"][..], &["--resume", "--cut-over"]] {
             Ended::of(&command(&pair, arguments).output().unwrap())
                 .exits(1)
