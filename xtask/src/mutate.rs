@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::{audit, cargo, root, shown, target};
 
 /// Crates whose tests need no servers, threads or disks, so that a mutant takes seconds.
-const PURE: [&str; 12] = [
+const PURE: [&str; 14] = [
     "binlog",
     "rows",
     "column",
@@ -26,6 +26,8 @@ const PURE: [&str; 12] = [
     "queue",
     "transactions",
     "humanize",
+    "seal",
+    "follow",
 ];
 
 /// The version whose report is read here.
