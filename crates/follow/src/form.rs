@@ -381,6 +381,7 @@ pub(crate) mod tests {
         let one = key(&[0, 1, b'\n', 5, 2, b'x', b'\n']);
         assert_eq!(one.text, "(`A` = _utf8mb4 x'0A' AND `C` = x'780A')");
         assert_eq!(form.condition(&[&one.text, "x"]), format!("{} OR x", one.text));
+        assert_eq!(key(&[0, 1, b'x', 5, 1, b'y']).text, "(`A` = 'x' AND `C` = 'y')");
         // Where one value ends and the next begins makes a difference.
         assert_ne!(key(&[0, 1, b'x', 5, 1, b'y']).bytes, key(&[0, 2, b'x', b'y', 5, 0]).bytes);
     }
