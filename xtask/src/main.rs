@@ -54,7 +54,7 @@ const HELP: &str = "cargo xtask CHORE
   site                            the manual as a site, with mdBook, each link followed
   size                            build the release program, and say how large it is without symbols
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
-  mutate [CRATE...] [--shard K/N] [--in-diff REV]
+  mutate [CRATE...] [--shard K/N] [--file GLOB]... [--in-diff REV]
                                   change the code in small ways: which change does no test notice? K of N parts, from 0
   bench before PROGRAM [--rows N] [--only WORD]
                                   an earlier remora beside this one

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::{audit, cargo, root, shown, target};
 
 /// Crates whose tests need no servers, threads or disks, so that a mutant takes seconds.
-const PURE: [&str; 12] = [
+const PURE: [&str; 14] = [
     "binlog",
     "rows",
     "column",
@@ -26,6 +26,8 @@ const PURE: [&str; 12] = [
     "queue",
     "transactions",
     "humanize",
+    "seal",
+    "follow",
 ];
 
 /// The version whose report is read here.
@@ -63,6 +65,8 @@ struct Wanted<'a> {
     since: Option<&'a str>,
     /// A part of each crate's mutants: which one from 0, and of how many.
     shard: Option<(&'a str, &'a str)>,
+    /// Only these files; all if there are none.
+    files: Vec<&'a str>,
 }
 
 impl Wanted<'_> {
@@ -71,6 +75,7 @@ impl Wanted<'_> {
         let mut rest = arguments.iter().map(String::as_str);
         while let Some(argument) = rest.next() {
             match argument {
+                "--file" => wanted.files.push(rest.next().context("--file GLOB")?),
                 "--in-diff" => wanted.since = Some(rest.next().context("--in-diff REV")?),
                 "--shard" => {
                     let shard = rest.next().and_then(|shard| shard.split_once('/'));
@@ -87,7 +92,7 @@ impl Wanted<'_> {
     }
 }
 
-/// `cargo xtask mutate [CRATE...] [--shard K/N] [--in-diff REV]`
+/// `cargo xtask mutate [CRATE...] [--shard K/N] [--file GLOB]... [--in-diff REV]`
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let wanted = Wanted::read(arguments)?;
     let list = std::fs::read_to_string(root().join(ACCEPTED)).context(ACCEPTED)?;
@@ -131,6 +136,7 @@ fn report(name: &str, wanted: &Wanted<'_>) -> Result<Report> {
     mutants.args(["--memory=off", "--minimum-test-timeout=20"]);
     // A failed property is enough; the smallest example of it is not looked for.
     mutants.env("PROPTEST_MAX_SHRINK_ITERS", "0");
+    mutants.args(wanted.files.iter().flat_map(|glob| ["--file", glob]));
     if let Some((which, parts)) = wanted.shard {
         mutants.args(["--shard-index", which, "--shard-count", parts]);
     }
@@ -249,11 +255,17 @@ mod tests {
 
     #[test]
     fn a_part_of_the_mutants_may_be_asked_for() {
-        let arguments = ["codec", "--shard", "1/4", "--in-diff", "HEAD~3"].map(str::to_owned);
-        let wanted = Wanted { crates: vec!["codec"], since: Some("HEAD~3"), shard: Some(("1", "4")) };
+        let arguments = ["codec", "--shard", "1/4", "--file", "**/lib.rs", "--in-diff", "HEAD~3"];
+        let arguments = arguments.map(str::to_owned);
+        let wanted = Wanted {
+            crates: vec!["codec"],
+            since: Some("HEAD~3"),
+            shard: Some(("1", "4")),
+            files: vec!["**/lib.rs"],
+        };
         assert_eq!(Wanted::read(&arguments).unwrap(), wanted);
         assert_eq!(Wanted::read(&[]).unwrap().crates, PURE);
-        for wrong in [&["remora"][..], &["--shard"], &["--shard", "1"], &["--in-diff"]] {
+        for wrong in [&["remora"][..], &["--shard"], &["--shard", "1"], &["--in-diff"], &["--file"]] {
             let wrong: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
             assert!(Wanted::read(&wrong).is_err(), "{wrong:?}");
         }

@@ -19,6 +19,8 @@ mod fault;
 mod forged;
 #[path = "main/format.rs"]
 mod format;
+#[path = "main/format_rules.rs"]
+mod format_rules;
 #[path = "main/layout_builder.rs"]
 mod layout_builder;
 #[path = "main/mirror.rs"]

@@ -201,15 +201,15 @@ fn calculate(operation: Operation, one: Number, two: Number) -> Option<Number> {
     };
     let order = one.compare(two);
     let truth = match operation {
-        Operation::Equal | Operation::SameOrNull => order.is_eq(),
+        // NULL has a meaning for these: `binary` knows it.
+        Operation::Or | Operation::And | Operation::SameOrNull => return None,
+        Operation::Equal => order.is_eq(),
         Operation::Unequal => order.is_ne(),
         Operation::Less => order.is_lt(),
         Operation::LessOrEqual => order.is_le(),
         Operation::Greater => order.is_gt(),
         Operation::GreaterOrEqual => order.is_ge(),
         Operation::Xor => one.is_zero() != two.is_zero(),
-        Operation::Or => !one.is_zero() || !two.is_zero(),
-        Operation::And => !one.is_zero() && !two.is_zero(),
         Operation::BitOr => return bits(|one, two| one | two),
         Operation::BitAnd => return bits(|one, two| one & two),
         Operation::BitXor => return bits(|one, two| one ^ two),

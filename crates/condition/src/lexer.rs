@@ -1,6 +1,6 @@
 //! Words, numbers and signs of a condition.
 
-use crate::number::Number;
+use crate::number::{Number, SCALE_MAX};
 
 /// A token of a condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,8 @@ fn number(rest: &str, start: usize) -> Result<(Token, usize, usize), (usize, Str
         (Some(digits), ..) => (whole(digits, 16)?, 0),
         (_, Some(digits), _) => (whole(digits, 8)?, 0),
         (_, _, Some((before, behind))) => {
-            let scale = u8::try_from(behind.len()).ok().filter(|scale| *scale <= 38).ok_or_else(wrong)?;
+            let scale =
+                u8::try_from(behind.len()).ok().filter(|scale| *scale <= SCALE_MAX).ok_or_else(wrong)?;
             (whole(&format!("0{before}{behind}"), 10)?, scale)
         }
         _ => (whole(written, 10)?, 0),

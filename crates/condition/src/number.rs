@@ -32,10 +32,9 @@ impl Number {
     /// The number rounded to a whole one, as operations on bits need it.
     pub(crate) fn rounded(self) -> Option<i128> {
         let unit = 10i128.checked_pow(u32::from(self.scale))?;
-        let half = unit / 2;
-        let away =
-            if self.digits < 0 { self.digits.checked_sub(half)? } else { self.digits.checked_add(half)? };
-        Some(if self.scale == 0 { self.digits } else { away / unit })
+        // A half goes away from 0.
+        let half = unit / 2 * self.digits.signum();
+        Some(self.digits.checked_add(half)? / unit)
     }
 
     fn at_scale(self, scale: u8) -> Option<i128> {
@@ -48,19 +47,12 @@ impl Number {
     }
 
     pub(crate) fn compare(self, other: Number) -> Ordering {
-        match self.aligned(other) {
-            Some((one, two, _)) => one.cmp(&two),
-            // One number has so many digits that only the whole parts can be compared.
-            None => {
-                let whole = |number: Number| {
-                    let unit = 10i128.checked_pow(u32::from(number.scale)).unwrap_or(i128::MAX);
-                    (number.digits.div_euclid(unit), number.digits.rem_euclid(unit), unit)
-                };
-                let (one, two) = (whole(self), whole(other));
-                let fraction =
-                    |part: (i128, i128, i128)| part.1 * (10i128.pow(37) / part.2.min(10i128.pow(37)));
-                one.0.cmp(&two.0).then_with(|| fraction(one).cmp(&fraction(two)))
-            }
+        let scale = self.scale.max(other.scale);
+        match (self.at_scale(scale), other.at_scale(scale)) {
+            (Some(one), Some(two)) => one.cmp(&two),
+            // A number that does not fit is farther from 0 than the other one, so its sign decides.
+            (None, _) => self.digits.cmp(&0),
+            (_, None) => 0.cmp(&other.digits),
         }
     }
 

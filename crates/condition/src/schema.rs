@@ -240,7 +240,7 @@ impl<'row> Values<'row> {
                 return Value::Number(Number::from(i128::from(tries.map_or(0, |(failed, _)| failed))));
             }
             (WHY, Some((_, why))) if !why.is_empty() => return Value::Text(why.as_bytes()),
-            (WHY, _) => return Value::Null,
+            // No column has the number of WHY, so without a reason it is NULL.
             _ => {}
         }
         let Some((column, bytes)) = self.schema.columns.get(column).zip(self.raw(column)) else {
@@ -303,7 +303,7 @@ const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 /// The server's packed decimal: groups of nine digits in four bytes, shorter groups at both ends, big-endian.
 /// The first bit is inverted, and all bits are inverted when the number is negative.
 fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<Number> {
-    if scale > SCALE_MAX || precision > SCALE_MAX {
+    if precision > SCALE_MAX {
         return None;
     }
     let negative = bytes.first()? & 0x80 == 0;

@@ -1,6 +1,8 @@
 //! Values and NULL by SQL's rules; columns of every kind; garbage.
 
 mod bounds;
+mod limits;
+mod stored;
 
 use std::sync::Arc;
 
@@ -440,11 +442,21 @@ fn text_is_escaped_padding_goes_and_bytes_are_base64() {
 fn a_timestamp_is_shown_as_its_literal_is_read() {
     let schema = schema();
     let collate: Arc<dyn Collate> = Arc::new(Simple);
-    for seconds in [1u32, 68_169_599, 951_782_400, 951_868_799, 951_868_800, 1_709_251_199, u32::MAX] {
+    for (seconds, expected) in [
+        (1u32, "1970-01-01 00:00:01"),
+        (36_633_600, "1971-03-01 00:00:00"),
+        (68_169_599, "1972-02-28 23:59:59"),
+        (951_782_400, "2000-02-29 00:00:00"),
+        (951_868_799, "2000-02-29 23:59:59"),
+        (951_868_800, "2000-03-01 00:00:00"),
+        (1_709_251_199, "2024-02-29 23:59:59"),
+        (u32::MAX, "2106-02-07 06:28:15"),
+    ] {
         let mut row = row([0, 0]);
         row[34..38].copy_from_slice(&seconds.to_be_bytes());
         let shown = json(&schema, &row);
         let at = shown.split(r#""seen":""#).nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(at, expected);
         let condition = Condition::compile(&format!("seen = '{at}'"), &schema, &collate).unwrap();
         assert!(condition.matches(&row), "{seconds}: {at}");
     }

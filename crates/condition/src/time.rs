@@ -13,13 +13,12 @@ fn micros(bytes: &[u8]) -> i128 {
     big_endian(bytes) * scale.get(bytes.len()).copied().unwrap_or(1)
 }
 
-/// Puts a time and its microseconds into one number, with as many digits after the decimal point as the
-/// column has.
+/// Puts a time, which is not negative, and its microseconds into one number, with as many digits after the
+/// decimal point as the column has.
 fn with_fraction(whole: i128, micros: i128, digits: u8) -> Number {
     let digits = digits.min(6);
     let unit = 10i128.pow(u32::from(6 - digits));
-    let sign = if whole < 0 { -1 } else { 1 };
-    Number { digits: whole * 10i128.pow(u32::from(digits)) + sign * micros / unit, scale: digits }
+    Number { digits: whole * 10i128.pow(u32::from(digits)) + micros / unit, scale: digits }
 }
 
 /// YEAR: 1901 to 2155, and 0.
@@ -75,7 +74,7 @@ pub(crate) fn time(bytes: &[u8], digits: u8) -> Option<Number> {
     let size = packed.abs();
     let below = (size & ((1i128 << unit) - 1)) * [1_000_000, 10_000, 100, 1].get(fraction)?;
     let number = with_fraction(clock(size >> unit), below, digits);
-    if packed < 0 { number.negated() } else { Some(number) }
+    Some(Number { digits: number.digits * packed.signum(), ..number })
 }
 
 /// The number of a temporal column as SQL shows it; a TIMESTAMP in UTC.
@@ -171,7 +170,7 @@ impl Day {
 }
 
 fn digits(text: &str, most: i128) -> Option<i128> {
-    let plain = !text.is_empty() && text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|value| plain && *value <= most)
 }
 

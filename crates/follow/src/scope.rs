@@ -199,6 +199,7 @@ pub(crate) fn shown(sql: &str) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use binlog::column::Type;
     use server::TableName;
     use server::catalogue::Table;
 
@@ -234,7 +235,13 @@ mod tests {
             created: String::new(),
             rows: 0,
             bytes: 0,
-            columns: Vec::new(),
+            columns: vec![server::catalogue::Column {
+                name: "id".to_owned(),
+                data_type: "int".to_owned(),
+                column_type: "int".to_owned(),
+                character_set: None,
+                origin: server::catalogue::Origin::Stored,
+            }],
             key: vec!["id".to_owned()],
             key_name: "PRIMARY".to_owned(),
             partitions: Vec::new(),
@@ -285,6 +292,58 @@ mod tests {
         ] {
             assert_eq!(meaning(schema, sql), expected, "{sql}");
         }
+    }
+
+    /// A table of the log with these columns, which it does not name.
+    fn logged(id: u64, name: &str, kinds: &[Type]) -> LogTable {
+        let column = |kind: &Type| binlog::event::table::Column {
+            kind: *kind,
+            nullable: false,
+            name: None,
+            is_unsigned: None,
+            collation: None,
+            members: None,
+        };
+        let columns = kinds.iter().map(column).collect();
+        LogTable { id, schema: "d".to_owned(), name: name.to_owned(), columns, primary_key: None }
+    }
+
+    #[test]
+    fn a_definition_completes_what_the_log_says_of_a_followed_table() {
+        let scope = scope();
+        let mut own = logged(7, "t", &[Type::Int(4)]);
+        assert_eq!(scope.complete(&mut own), Ok(()));
+        assert_eq!(
+            (own.columns[0].name.as_deref(), own.columns[0].is_unsigned),
+            (Option::Some("id"), Option::Some(false))
+        );
+        let mut altered = logged(7, "t", &[Type::Int(4), Type::Int(4)]);
+        let error = scope.complete(&mut altered).unwrap_err();
+        assert_eq!(error, "table `d`.`t` has other columns in the log than when it was copied");
+        let mut other = logged(8, "u", &[Type::Int(4), Type::Int(4)]);
+        assert_eq!(scope.complete(&mut other), Ok(()));
+        assert!(other.columns.iter().all(|column| column.name.is_none()));
+    }
+
+    #[test]
+    fn a_followed_table_has_one_form_until_it_is_described_again() {
+        let mut scope = scope();
+        let mut own = logged(7, "t", &[Type::Int(4)]);
+        scope.complete(&mut own).unwrap();
+        let own = Rc::new(own);
+        let first = scope.form(&own).unwrap().unwrap();
+        assert_eq!(first.target, "`d`.`t`");
+        assert!(Rc::ptr_eq(&first, &scope.form(&own).unwrap().unwrap()));
+        let again = Rc::new(LogTable::clone(&own));
+        assert!(!Rc::ptr_eq(&first, &scope.form(&again).unwrap().unwrap()));
+        let nameless = Rc::new(logged(7, "t", &[Type::Int(4)]));
+        assert!(scope.form(&nameless).err().unwrap().contains("the log does not name column 1"));
+        let mut others = |ids: std::ops::Range<u64>| {
+            ids.for_each(|id| assert!(scope.form(&Rc::new(logged(id, "u", &[]))).unwrap().is_none()));
+            scope.forms.len()
+        };
+        // Number 7 is there already.
+        assert_eq!([others(100..4195), others(4195..4197)], [4096, 2]);
     }
 
     #[test]

@@ -125,3 +125,57 @@ impl Change {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Folded, InOrder, Key, Rc, Values, Window};
+    use crate::form::tests::form;
+
+    fn key(text: &str) -> Key {
+        Key { bytes: text.as_bytes().to_vec(), text: format!("'{text}'") }
+    }
+
+    fn values(text: &str, is_lax: bool) -> Values {
+        Values { text: text.to_owned(), is_lax }
+    }
+
+    #[test]
+    fn of_each_row_only_its_first_and_last_state_count() {
+        let (form, mut window) = (Rc::new(form()), Window::default());
+        for (removed, added) in [
+            (None, Some(("a", "(1)"))),
+            (Some("a"), Some(("a", "(2)"))),
+            (Some("b"), Some(("b", "(3)"))),
+            (Some("c"), None),
+            (Some("d"), Some(("e", "(4)"))),
+            (None, Some(("old", "(5)"))),
+            (Some("old"), None),
+            (None, Some(("c", "(6)"))),
+        ] {
+            let added = added.map(|(text, row)| (key(text), values(row, text == "e")));
+            window.fold(&form, removed.map(key), added);
+        }
+        // The key of what is removed twice, once as SQL; of what is added once, with its values.
+        assert_eq!(window.bytes, 4 * (1 + 3) + (3 + 5) + 5 * (1 + 3) + (3 + 3));
+        let folded: Vec<Folded> = window.take().collect();
+        let [Folded { deleted, inserted, lax, .. }] = folded.as_slice() else { panic!("several tables") };
+        assert_eq!(deleted, &["'b'", "'c'", "'d'"]);
+        assert_eq!(
+            (inserted.as_slice(), lax.as_slice()),
+            (&["(2)", "(3)", "(6)"].map(str::to_owned)[..], &["(4)".to_owned()][..])
+        );
+        assert!(window.bytes == 0 && window.take().next().is_none());
+    }
+
+    #[test]
+    fn a_change_knows_the_bytes_of_its_sql() {
+        let form = Rc::new(form());
+        let folded = |removed, added| Change::Folded { form: Rc::clone(&form), removed, added }.bytes();
+        assert_eq!(folded(Some(key("abc")), None), 3 + 5);
+        assert_eq!(folded(None, Some((key("ab"), values("(1)", false)))), 2 + 4 + 3);
+        assert_eq!(folded(Some(key("abc")), Some((key("ab"), values("(1)", false)))), 8 + 9);
+        let sql = "DELETE FROM t".to_owned();
+        let statement = InOrder { form, sql, is_lax: false, is_unchecked: false };
+        assert_eq!(Change::InOrder(statement).bytes(), 13);
+    }
+}

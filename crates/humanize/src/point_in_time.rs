@@ -29,15 +29,14 @@ fn in_zone(text: &str, zone: &TimeZone) -> Result<i64> {
             "{text} is no time; write 2026-11-22, '2026-11-22 19:05:17', '2026-11-22 19:05:17+01:00', 2026-11-22T18:05:17Z or -10m"
         )
     })?;
-    let (before, after) = match zone.to_ambiguous_timestamp(civil).offset() {
+    let (why, before, after) = match zone.to_ambiguous_timestamp(civil).offset() {
         AmbiguousOffset::Unambiguous { offset } => return Ok(offset.to_timestamp(civil)?.as_second()),
-        AmbiguousOffset::Fold { before, after } | AmbiguousOffset::Gap { before, after } => (before, after),
+        AmbiguousOffset::Fold { before, after } => ("comes twice", before, after),
+        AmbiguousOffset::Gap { before, after } => ("does not exist", before, after),
     };
-    let is_twice = before > after;
     let shown =
         |offset: Offset| Ok(date_time::shown_in(zone.clone(), offset.to_timestamp(civil)?.as_second()));
     let (first, second): (Result<String>, Result<String>) = (shown(before), shown(after));
-    let why = if is_twice { "comes twice" } else { "does not exist" };
     bail!("the time {text} {why}, because the clock is changed then: write '{}' or '{}'", first?, second?)
 }
 
@@ -105,6 +104,14 @@ mod tests {
         assert!(never.contains("2026-03-29 03:30:00+02:00"), "{never}");
         assert_eq!(read("2026-10-25 03:00"), Ok(1_792_893_600));
         assert_eq!(read("2026-10-25"), Ok(1_792_879_200));
+    }
+
+    #[test]
+    fn a_day_whose_midnight_does_not_exist_begins_later() {
+        let brasilia = TimeZone::posix("<-03>3<-02>,M11.1.0/0,M2.3.0/0").unwrap();
+        let read = |text: &str| in_zone(text, &brasilia).map_err(|error| error.to_string());
+        assert_eq!(read("2026-11-01"), read("2026-11-01 01:00"));
+        assert!(read("2026-11-01 00:00").unwrap_err().contains("does not exist"));
     }
 
     #[test]

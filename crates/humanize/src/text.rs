@@ -13,7 +13,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
-    let mut out = String::with_capacity(text.len() + 16);
+    let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if acts(c) { out.extend(c.escape_default()) } else { out.push(c) }
     }

@@ -149,7 +149,7 @@ impl Key {
 
 /// Bytes as hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
         write!(text, "{byte:02x}").ok();
         text

@@ -188,3 +188,46 @@ impl std::fmt::Debug for Keyring {
         write!(formatter, "keys of {} in epoch {}", to_hex(&self.repository), self.number())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes32, EPOCHS_MAX, Epoch, Error, FullKey, Key, Keyring};
+
+    /// A file for a key, of a repository with these epochs and old secrets.
+    fn file(key: &FullKey, epochs: Vec<Epoch>, old: &[Bytes32]) -> (u32, Vec<u8>) {
+        let keyring = Keyring { repository: [7; 16], epochs, id: String::new() };
+        (keyring.number(), keyring.wrap(&Key::Full(key.clone()), old).unwrap())
+    }
+
+    fn of(key: &FullKey) -> Epoch {
+        Epoch { meta: [1; 32], public: key.put().public, secret: None }
+    }
+
+    /// Who has a put key can wrap any meta keys.
+    #[test]
+    fn keys_that_do_not_belong_together_are_damaged() {
+        let [first, second] = [(); 2].map(|()| FullKey::generate().unwrap());
+        let damaged = Err(Error::Damaged("the key file is damaged"));
+        let opened = |(number, file): (u32, Vec<u8>), key| Keyring::open(&file, number, &key).map(|_| ());
+        let (put, full) = (Key::Put(second.put()), Key::Full(second.clone()));
+        assert_eq!(opened(file(&second, vec![of(&first)], &[]), put.clone()), damaged, "of another key");
+        let both = || vec![of(&first), of(&second)];
+        assert_eq!(opened(file(&second, both(), &[*first.secret()]), full.clone()), Ok(()));
+        assert_eq!(opened(file(&second, both(), &[*second.secret()]), full.clone()), damaged, "other secret");
+        let twice = || vec![of(&second), of(&second)];
+        assert_eq!(opened(file(&second, twice(), &[*second.secret()]), full.clone()), Ok(()));
+        assert_eq!(opened(file(&second, twice(), &[]), full), damaged, "a secret too few");
+    }
+
+    #[test]
+    fn a_repository_has_ten_thousand_keys_at_most() {
+        let key = FullKey::generate().unwrap();
+        let opened = |count: u32| {
+            let epochs = vec![of(&key); usize::try_from(count).unwrap()];
+            let (number, file) = file(&key, epochs, &[]);
+            Keyring::open(&file, number, &Key::Put(key.put())).map(|keyring| keyring.number())
+        };
+        assert_eq!(opened(EPOCHS_MAX), Ok(EPOCHS_MAX));
+        assert_eq!(opened(EPOCHS_MAX + 1), Err(Error::Damaged("the key file is damaged")));
+    }
+}

@@ -185,3 +185,73 @@ fn collation(kind: &Type) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition of a table with these columns.
+    fn table(columns: &str) -> Rc<table::Table> {
+        let known = Known::of(format!("USE d; CREATE TABLE t ({columns}) DEFAULT CHARSET=latin1;"));
+        known.by_name("d", "t").unwrap().unwrap()
+    }
+
+    fn kind(column: &str) -> Type {
+        table(&format!("c {column}")).columns().iter().find(|column| column.name == "c").unwrap().kind.clone()
+    }
+
+    #[test]
+    fn a_type_in_the_log_can_be_one_of_a_definition_or_not() {
+        use column::Type as Own;
+        for (own, can_be, can_not_be) in [
+            (Own::Int(4), &["INT", "INT UNSIGNED"][..], &["BIGINT", "FLOAT", "VARCHAR(9)"][..]),
+            (Own::Decimal(9, 2), &["DECIMAL(9,2)"], &["DECIMAL(9,3)", "DECIMAL(8,2)", "VARCHAR(9)", "INT"]),
+            (Own::Float, &["FLOAT"], &["DOUBLE", "INT", "VARCHAR(9)"]),
+            (Own::Double, &["DOUBLE"], &["FLOAT", "DATE"]),
+            (Own::Enum(1), &["ENUM('a')"], &["SET('a')", "VARCHAR(9)"]),
+            (Own::Set(1), &["SET('a')"], &["ENUM('a')", "VARCHAR(9)"]),
+            (
+                Own::Varchar(9),
+                &["VARCHAR(9)", "VARBINARY(9)"],
+                &["INT", "DECIMAL(9,2)", "ENUM('a')", "SET('a')"],
+            ),
+        ] {
+            can_be.iter().for_each(|defined| assert!(!differ(own, &kind(defined)), "{own:?} {defined}"));
+            can_not_be.iter().for_each(|defined| assert!(differ(own, &kind(defined)), "{own:?} {defined}"));
+        }
+    }
+
+    #[test]
+    fn a_definition_says_what_is_unsigned_and_which_collation_a_text_has() {
+        for number in ["INT", "DECIMAL(9,2)", "FLOAT", "DOUBLE"] {
+            assert!(
+                is_unsigned(&kind(&format!("{number} UNSIGNED"))) && !is_unsigned(&kind(number)),
+                "{number}"
+            );
+        }
+        assert!(!is_unsigned(&kind("VARCHAR(9)")));
+        let latin1_swedish_ci = Some(8);
+        for (text, number) in [
+            ("CHAR(9)", latin1_swedish_ci),
+            ("VARCHAR(9)", latin1_swedish_ci),
+            ("TEXT", latin1_swedish_ci),
+            ("VARCHAR(9) CHARACTER SET utf8mb4", Some(45)),
+            ("VARBINARY(9)", Some(BINARY)),
+            ("UUID", Some(BINARY)),
+            ("INET6", Some(BINARY)),
+            ("POINT", Some(BINARY)),
+            ("INT", None),
+        ] {
+            assert_eq!(collation(&kind(text)), number, "{text}");
+        }
+    }
+
+    /// A system-versioned table has two columns that no statement sees, but the log has them.
+    #[test]
+    fn a_log_has_columns_that_the_server_adds() {
+        let known = Known::of("USE d; CREATE TABLE t (a INT) WITH SYSTEM VERSIONING;".to_owned());
+        let defined = known.by_name("d", "t").unwrap().unwrap();
+        let names: Vec<&str> = logged(&defined).map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["a", "row_start", "row_end"]);
+    }
+}

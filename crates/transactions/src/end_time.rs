@@ -114,8 +114,23 @@ mod tests {
         assert_eq!(EndTime::new(116, (Some(100), None)), Then(116));
         assert_eq!(EndTime::new(94, (Some(100), None)), Between(100, i64::MAX));
         assert_eq!(EndTime::new(7, (None, None)), Then(7));
+        // The server had nothing more before and everything behind within one second.
+        assert_eq!(EndTime::new(7, (Some(110), Some(110))), Between(110, 110));
         // A clock was put back.
         assert_eq!(EndTime::new(7, (Some(110), Some(100))), Then(7));
+    }
+
+    #[test]
+    fn people_read_from_when_to_when_it_can_have_been() {
+        let [first, second] = [100, 110].map(humanize::date_time::shown);
+        for (ended, shown) in [
+            (Then(100), format!("at {first}")),
+            (Between(i64::MIN, 110), format!("at {second} or before")),
+            (Between(100, i64::MAX), format!("at {first} or later")),
+            (Between(100, 110), format!("between {first} and {second}")),
+        ] {
+            assert_eq!(ended.to_string(), shown);
+        }
     }
 
     #[test]

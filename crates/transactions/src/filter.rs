@@ -302,6 +302,8 @@ mod tests {
         assert!(is("2-1-42", number(42)) && !is("2-7-42", number(42)) && !is("2-1-42", GroupId::None));
         assert!(is("2-1-40-2-3-42", number(42)) && !is("2-1-40-2-3-41", number(42)));
         assert!("1-1-1-2-1-1".parse::<Range>().unwrap_err().contains("two domains"));
+        let shown = |text: &str| text.parse::<Range>().unwrap().to_string();
+        assert_eq!([shown("2-1-42"), shown("2-1-40-2-3-42")], ["2-1-42", "40 to 42 of domain 2"]);
         assert!("1-1".parse::<Range>().is_err() && "x:1".parse::<Range>().is_ok());
     }
 
@@ -318,6 +320,8 @@ mod tests {
         let range: Range = format!("{server}:3-5").parse().unwrap();
         assert!(range.has(name(3)) && range.has(name(5)) && !range.has(name(2)) && !range.has(name(6)));
         assert!(!range.has(GroupId::None));
+        assert_eq!(range.to_string(), format!("{}:3-5", server.to_lowercase()));
+        assert_eq!("A:7".parse::<Range>().unwrap().to_string(), "a:7");
         let other: Range = format!("4{}:3-5", &server[1..]).parse().unwrap();
         assert!(!other.has(name(3)));
         let tagged: Range = format!("{server}:Night_1:3-5").parse().unwrap();
@@ -372,6 +376,32 @@ mod tests {
         assert!(matches!(choices.of(&table("other", &[Some("a"), Some("B")])), Choice::Not));
         assert!(matches!(choices.of(&table("app", &[None, None])), Choice::Nameless));
         assert!(matches!(choices.of(&named), Choice::Columns(_)));
+    }
+
+    /// In UTC, as the log has a TIMESTAMP; of other types it has what was written.
+    #[test]
+    fn a_time_with_its_zone_is_one_in_utc_for_a_timestamp() {
+        let mut column = table("app", &[Some("a")]).columns[0].clone();
+        let condition: Condition = "a=2001-01-01 00:00:00+01:00".parse().unwrap();
+        for (kind, value) in [
+            (Type::Timestamp(0), "2000-12-31 23:00:00"),
+            (Type::OldTimestamp, "2000-12-31 23:00:00"),
+            (Type::Datetime(0), "2001-01-01 00:00:00+01:00"),
+        ] {
+            column.kind = kind;
+            assert_eq!(condition.value_for(&column), value, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn choices_of_many_tables_are_kept_but_not_of_all() {
+        let (filter, table) = (filter(&[]), table("app", &[None]));
+        let mut choices = Choices::new(&filter);
+        let mut ask = |ids: std::ops::Range<u64>| {
+            ids.for_each(|id| drop(choices.of(&Rc::new(Table { id, ..(*table).clone() }))));
+            choices.known.len()
+        };
+        assert_eq!([ask(0..4096), ask(4096..4098)], [4096, 2]);
     }
 
     #[test]

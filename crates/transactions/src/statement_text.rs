@@ -30,9 +30,8 @@ impl Wording {
             return true;
         }
         // To split a long statement takes time.
-        let is_there =
-            |token: &Token| is_sign(token, ".") || schema == Some(&token.text) || sql.contains(&token.text);
-        if self.tokens.is_empty() || !self.tokens.iter().all(|token| is_there(token) || is_name(token)) {
+        let is_there = |token: &Token| is_name(token) || is_sign(token, ".") || sql.contains(&token.text);
+        if self.tokens.is_empty() || !self.tokens.iter().all(is_there) {
             return false;
         }
         let schema = schema.map(str::to_lowercase);
@@ -107,6 +106,8 @@ mod tests {
         assert!(!is_in("delete from app.orders", "delete from `other`.`orders`"));
         assert!(is_in("values (1, 'it''s')", "INSERT INTO t VALUES(1,\"it's\")"));
         assert!(is_in("from ord", "DELETE FROM orders"), "the text itself");
+        assert!(!is_in("'no end", logged) && !is_in("values (1)", "VALUES (1, 2)"));
+        assert!(!is_in("values '('", "values (") && !is_in("id='5'", "DELETE FROM t WHERE id = 5"));
         // Rows say of which statement they are, but not in which database it ran.
         assert!(Wording::new("drop table x.orders").is_in(None, logged.as_bytes()));
     }

@@ -63,7 +63,6 @@ impl TableReferences {
             // Only a comment.
             "" if tokens.is_empty() => Effect::None,
             first if HARMLESS.contains(&first) => Effect::None,
-            "CREATE" | "DROP" if word(&tokens, object) == "TEMPORARY" => Effect::None,
             "DROP" if is_schema => Effect::Definition,
             "CREATE" | "DROP" | "ALTER" | "RENAME" if is_table => Effect::Definition,
             "CREATE" | "DROP" | "ALTER" => Effect::None,
@@ -263,6 +262,14 @@ mod tests {
         assert_eq!(is_about("CREATE TEMPORARY TABLE t SELECT MAX(id) FROM x").0, Effect::None);
         assert_eq!(is_about("DROP DATABASE app"), (Effect::Definition, false));
         for sql in [
+            "CREATE INDEX i ON orders (id)",
+            "DROP TRIGGER orders",
+            "ALTER VIEW v AS SELECT 1",
+            "RENAME USER a TO b",
+        ] {
+            assert_eq!(is_about(sql).0, Effect::None, "{sql}");
+        }
+        for sql in [
             "SET STATEMENT a=1 FOR ANALYZE DELETE FROM Orders",
             "SET STATEMENT a='\\' FOR DELETE FROM t",
             "SELECT `app`.`f`(1)",
@@ -273,6 +280,11 @@ mod tests {
             "NEW STATEMENT OF SOME KIND",
             "DELETE FROM t WHERE a = '\\' AND b IN (SELECT 1 FROM `app`.`orders` WHERE c = '\\')",
             "DELETE FROM \u{fffd}",
+            "(SELECT 1)",
+            "RENAME SOMETHING a TO b",
+            "LOAD DATA INFILE 'x' INTO TABLE t (a) SET b = f(a)",
+            "DELETE FROM t WHERE a = '\\' AND b IN (SELECT 1 FROM `app`.`orders`) -- '",
+            "DELETE FROM t WHERE a = \"\\\" AND b IN (SELECT 1 FROM orders) -- \"",
         ] {
             assert_eq!(is_about(sql), (Effect::Rows, true), "{sql}");
         }

@@ -157,6 +157,11 @@ impl<'a, T: Take> Walk<'a, T> {
             Err(Error::Foreign(what)) => {
                 return Err(failure::usage(what));
             }
+            // Its first piece is not as it was written.
+            Err(Error::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                self.damaged(path, &error.to_string());
+                return Ok(());
+            }
             reader => reader?.unpacking(),
         };
         self.seen = 0;
@@ -177,7 +182,6 @@ impl<'a, T: Take> Walk<'a, T> {
         let mut unreported = 0;
         loop {
             let event = match reader.next() {
-                Ok(None) => break,
                 Err(Error::Corrupt(corrupt)) => return Err(corrupt.into()),
                 // A piece of it is not as it was written.
                 Err(Error::Io(error)) if error.kind() == ErrorKind::InvalidData => {

@@ -283,9 +283,89 @@ mod tests {
         );
     }
 
+    /// What a registry of these lines says, with the checksum that belongs to them; else what is wrong.
+    fn sealed(lines: &str) -> Result<Vec<Pin>, (&'static str, usize)> {
+        let text = format!("{FIRST}\n{WORDS}\n{lines}");
+        let sum = crc_fast::checksum(CrcAlgorithm::Crc64Nvme, text.as_bytes());
+        match Registry::parse(format!("{text}sum {sum:016x}\n").as_bytes()) {
+            Ok(registry) => Ok(registry.pins().to_vec()),
+            Err(Error::Registry { what, line }) => Err((what, line)),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_model_with_a_number_and_a_name_of_its_own() {
+        let [first, last] = [Key::Own(1), Key::Own(15)].map(|key| pin(key, "site", false));
+        assert_eq!(sealed("1 1000 0000000000000abc site\n"), Ok(vec![first.clone()]));
+        assert_eq!(sealed("15 1000 0000000000000abc site\n"), Ok(vec![last]));
+        let two = "1 1000 0000000000000abc site retired\n2 1000 0000000000000abc site\n";
+        assert_eq!(sealed(two), Ok(vec![Pin { retired: true, ..first }, pin(Key::Own(2), "site", false)]));
+        for line in [
+            "0 1000 0000000000000abc site",
+            "16 1000 0000000000000abc site",
+            "site 1000 0000000000000abc site",
+            "1 x 0000000000000abc site",
+            "1 1000 g site",
+            "1 1000 0000000000000abc .site",
+            "1 1000 0000000000000abc",
+            "1 1000 0000000000000abc retired retired retired",
+            "1 1000 0000000000000abc site gone",
+            "",
+        ] {
+            assert_eq!(sealed(&format!("{line}\n")), Err(("not a model's line", 3)), "{line}");
+        }
+        for second in ["1 1000 0000000000000abc b", "2 1000 0000000000000abc a"] {
+            let lines = format!("1 1000 0000000000000abc a\n{second}\n");
+            assert_eq!(sealed(&lines), Err(("a number or name that occurs twice", 4)), "{second}");
+        }
+        assert_eq!(sealed("sum 0\n"), Err(("data after the checksum", 4)));
+        // What reads as the same but is written otherwise.
+        let other = Err(("the checksum does not match the lines above", 5));
+        assert_eq!(sealed("1 1000 0000000000000abc site\n# a comment\n"), other);
+        assert_eq!(sealed("01 1000 0000000000000abc site\n# a comment\n"), other);
+    }
+
+    #[test]
+    fn what_is_no_registry_is_told() {
+        let said = |file: &[u8]| Registry::parse(file).unwrap_err().to_string();
+        let whole = some().to_bytes();
+        for (file, what) in [
+            (&b"\xff"[..], "bytes that are not text"),
+            (b"urlpack models 2\n", "not a registry of models of this version"),
+            (b"urlpack models 1\n", "the end is missing"),
+            (&whole[..whole.len() - 1], "the end is missing"),
+        ] {
+            assert!(said(file).contains(what), "{}", said(file));
+        }
+    }
+
+    #[test]
+    fn keys_and_families_have_names() {
+        let shown = |family, number| Key::new(family, number).to_string();
+        assert_eq!(shown(Family::Url, 0), "number 0 of url_pack");
+        assert_eq!(shown(Family::Text, 0), "number 0 of text_pack");
+        assert_eq!([shown(Family::Url, 3), shown(Family::Text, 3)], ["number 3"; 2]);
+        assert_eq!([Key::Zero(Family::Url), Key::Own(7)].map(Key::number), [0, 7]);
+        assert_eq!(Family::ALL.map(Family::built_in_name), ["small", "text"]);
+        assert_eq!(pin(Key::Own(1), "site", false).file(), "site.urlmodel");
+    }
+
+    #[test]
+    fn a_number_is_set_again_and_all_may_be_taken() {
+        let mut registry = some();
+        registry.set(pin(Key::Own(2), "other", false));
+        assert_eq!((registry.pins().len(), registry.named("site")), (3, None));
+        assert_eq!(registry.named("other").unwrap().key, Key::Own(2));
+        let order: Vec<Key> = registry.pins().iter().map(|pin| pin.key).collect();
+        assert_eq!(order, [Key::Zero(Family::Text), Key::Own(1), Key::Own(2)]);
+        (3..=15).for_each(|number| registry.set(pin(Key::Own(number), &format!("m{number}"), false)));
+        assert_eq!(registry.free(), None);
+    }
+
     #[test]
     fn names_are_plain_words() {
-        for good in ["site", "a.b-c_9", "-"] {
+        for good in ["site", "a.b-c_9", "-", &"a".repeat(64)] {
             assert!(Registry::is_name(good), "{good}");
         }
         for bad in ["", ".hidden", "a b", "a/b", "\u{e9}", &"a".repeat(65)] {

@@ -39,16 +39,17 @@ impl Backoff {
     #[must_use]
     pub fn after(&self, failed: u64) -> u64 {
         let most = if self.max_ms == 0 { WAIT_MAX_MS } else { self.max_ms.min(WAIT_MAX_MS) };
-        let mut wait = self.first_ms.min(most);
+        // In microseconds: a thousandth more is not lost even of a millisecond.
+        let [first, longest] = [self.first_ms, most].map(|wait| u128::from(wait) * 1000);
+        let mut wait = first.min(longest);
         for _ in 1..failed {
-            let longer = (u128::from(wait) * u128::from(self.factor) / 1000).min(u128::from(most));
-            let longer = u64::try_from(longer).unwrap_or(most);
+            let longer = (wait * u128::from(self.factor) / 1000).min(longest);
             if longer <= wait {
                 break;
             }
             wait = longer;
         }
-        wait
+        u64::try_from(wait / 1000).unwrap_or(most)
     }
 }
 
@@ -204,6 +205,8 @@ mod tests {
         assert_eq!(waits("0,1,0"), [0; 6]);
         assert_eq!(waits("10, 2, 50"), [10_000, 20_000, 40_000, 50_000, 50_000, 50_000]);
         assert_eq!(waits("0.5,1.5,1"), [500, 750, 1000, 1000, 1000, 1000]);
+        assert_eq!(waits("0.001,1.5,0.004"), [1, 1, 2, 3, 4, 4], "also a short one");
+        assert_eq!(waits("0.1,1.001,10"), [100, 100, 100, 100, 104, 10_000], "also by little");
         assert_eq!(waits("20,1,5"), [5000; 6], "the limit is also that of the first");
         assert_eq!(waits("1,10,0")[4..], [366 * 24 * 3600 * 1000; 2]);
         assert_eq!(Ok(Backoff::default()), "0,1,0".parse());

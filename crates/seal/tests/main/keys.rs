@@ -14,6 +14,8 @@ fn a_key_is_read_as_it_was_written() {
         assert_eq!(key.id(), full.put().id());
         assert!(!format!("{key:?}").contains(&key.text()[key.text().len() - 20..]), "a secret is shown");
     }
+    assert_eq!(format!("{:?}", Key::Full(full.clone())), format!("full key {}", full.put().id()));
+    assert_eq!(format!("{:?}", Key::Put(full.put())), format!("put key {}", full.put().id()));
     let put = Key::Put(full.put()).text();
     let secret = Key::Full(full).text();
     let secret = secret.lines().find_map(|line| line.strip_prefix("secret ")).unwrap();
@@ -54,6 +56,38 @@ fn a_file_of_keys_opens_for_its_keys_only() {
         found => panic!("{found:?}"),
     }
     assert!(Keyring::open(&file, 2, &Key::Full(full)).is_err(), "under the name of a later one");
+}
+
+#[test]
+fn a_file_of_keys_of_another_version_is_no_damage() {
+    let key = Key::Full(full());
+    assert_eq!(Keyring::open(b"remora-keys 2\n", 1, &key).unwrap_err(), Error::Newer);
+    for file in ["remora-key 1 full\n", "something else\n", ""] {
+        assert!(matches!(Keyring::open(file.as_bytes(), 1, &key), Err(Error::Damaged(_))), "{file}");
+    }
+}
+
+#[test]
+fn keys_of_a_repository_are_called_after_the_key_that_opens_them() {
+    let (first, second) = (full(), full());
+    let (old, _) = Keyring::begin(&Key::Full(first.clone())).unwrap();
+    let (new, file) = old.rekey(&second).unwrap();
+    assert_eq!([old.id(), new.id()], [first.put().id(), second.put().id()]);
+    assert_eq!(Keyring::open(&file, 2, &Key::Put(second.put())).unwrap().id(), second.put().id());
+    let shown = format!("{new:?}");
+    assert!(shown.starts_with("keys of ") && shown.ends_with(" in epoch 2"), "{shown}");
+    assert_eq!(shown.len(), "keys of  in epoch 2".len() + 32, "{shown}");
+}
+
+#[test]
+fn a_hash_stands_for_a_name_in_one_repository() {
+    let (first, second) = (full(), full());
+    let (old, _) = Keyring::begin(&Key::Full(first.clone())).unwrap();
+    let (new, _) = old.rekey(&second).unwrap();
+    let (other, _) = Keyring::begin(&Key::Full(first)).unwrap();
+    let hash = old.keyed_hash(b"a");
+    assert_eq!(hash, new.keyed_hash(b"a"));
+    assert!(hash != old.keyed_hash(b"b") && hash != other.keyed_hash(b"a"));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use seal::{
-    Error, FullKey, HEADER_BYTES, Key, Keyring, SEGMENT_BYTES, SealedReader, SealedWriter, stored_range,
+    Error, FullKey, HEADER_BYTES, Key, Keyring, SEGMENT_BYTES, SealedReader, SealedWriter, is_sealed,
+    stored_range,
 };
 
 fn keyring() -> Keyring {
@@ -109,6 +110,54 @@ fn an_unfinished_file_is_read_up_to_its_last_complete_segment() {
         contents(3 * SEGMENT_BYTES),
         "given up in order"
     );
+}
+
+#[test]
+fn a_given_up_file_is_read_up_to_its_shorter_last_segment() {
+    let keyring = keyring();
+    let file = sealed(&keyring, "a", &contents(2 * SEGMENT_BYTES + 50), SEGMENT_BYTES);
+    assert_eq!(opened(&keyring, "a", &file, false).unwrap(), contents(2 * SEGMENT_BYTES + 50));
+}
+
+/// Each segment ends with a tag, and the last one may have nothing else.
+#[test]
+fn a_file_without_a_whole_tag_at_its_end_is_truncated() {
+    let keyring = keyring();
+    let file = sealed(&keyring, "a", &contents(SEGMENT_BYTES + 50), SEGMENT_BYTES);
+    let header = file.first_chunk::<HEADER_BYTES>().unwrap();
+    let second = stored_range(1).start;
+    for stored in [0, 63, 64, 65, 79, second + 1, second + 15] {
+        let opened = SealedReader::new(&keyring, "a", header, stored, true).map(|file| file.len());
+        assert_eq!(opened, Err(Error::Damaged("the file is truncated")), "{stored}");
+    }
+    let len = |stored| SealedReader::new(&keyring, "a", header, stored, true).unwrap().len();
+    assert_eq!([len(80), len(second), len(second + 16)], [0, 16_384, 16_384]);
+}
+
+#[test]
+fn another_file_is_foreign() {
+    let (keyring, mut header) = (keyring(), [0; HEADER_BYTES]);
+    header[..8].copy_from_slice(b"remoseal");
+    assert!(is_sealed(&header) && !is_sealed(b"remosea"));
+    let opened = |header: &[u8; HEADER_BYTES]| SealedReader::new(&keyring, "a", header, 64, true).map(|_| ());
+    assert_eq!(opened(&header), Err(Error::Newer));
+    header[0] = b'R';
+    assert_eq!(opened(&header), Err(Error::Foreign));
+}
+
+/// What follows is sealed as if the beginning had never changed.
+#[test]
+fn a_file_goes_on_after_its_beginning_was_written_again() {
+    let keyring = keyring();
+    let (mut sealing, mut file) = SealedWriter::begin(&keyring, "a").unwrap();
+    let mut wanted = contents(7 * SEGMENT_BYTES);
+    sealing.push(&wanted[..10], &mut file).unwrap();
+    let front = sealing.begin_anew(&[0xee; 10]).unwrap();
+    file[..front.len()].copy_from_slice(&front);
+    sealing.push(&wanted[10..], &mut file).unwrap();
+    sealing.finish(&mut file).unwrap();
+    wanted[..10].fill(0xee);
+    assert_eq!(opened(&keyring, "a", &file, true).unwrap(), wanted);
 }
 
 #[test]

@@ -36,16 +36,16 @@ pub(crate) fn all() -> Filter {
 
 /// Keeps what is reported.
 #[derive(Default)]
-struct Report {
-    lines: Mutex<Vec<String>>,
-    bytes: Mutex<u64>,
+pub(crate) struct Report {
+    pub(crate) lines: Mutex<Vec<String>>,
+    bytes: Mutex<Vec<u64>>,
 }
 
 impl Progress for Report {
     fn phase(&self, _: &str, _: Option<u64>) {}
 
     fn read(&self, bytes: u64) {
-        *self.bytes.lock().unwrap() += bytes;
+        self.bytes.lock().unwrap().push(bytes);
     }
 
     fn done(&self, _: u64, _: u64) {}
@@ -144,8 +144,8 @@ pub(crate) struct Said {
     pub(crate) tables: Vec<String>,
     /// Notes and warnings.
     pub(crate) reported: Vec<String>,
-    /// Bytes that are reported as read.
-    pub(crate) bytes: u64,
+    /// Bytes that are reported as read, by each report.
+    pub(crate) bytes: Vec<u64>,
     pub(crate) completeness: Completeness,
     /// What is asked for and is not there.
     pub(crate) missing: Vec<String>,
