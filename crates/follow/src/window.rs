@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(folded(None, Some((key("ab"), values("(1)", false)))), 2 + 4 + 3);
         assert_eq!(folded(Some(key("abc")), Some((key("ab"), values("(1)", false)))), 8 + 9);
         let sql = "DELETE FROM t".to_owned();
-        let statement = InOrder { form, sql, is_lax: false, is_unchecked: false };
+        let statement = InOrder { form, sql, is_lax: false, is_unchecked: false, keys: Vec::new() };
         assert_eq!(Change::InOrder(statement).bytes(), 13);
     }
 }

@@ -1,5 +1,5 @@
-//! What a copy that follows costs: applying beside the server's own SQL thread, comparing all rows, and how long
-//! writes are refused while the copy takes over.
+//! What a copy that follows costs: applying beside the server's own SQL thread, comparing all rows, and how
+//! long writes are refused while the copy takes over.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
