@@ -13,7 +13,9 @@ use crate::{Error, Followed, Request};
 
 /// How often it is looked whether there is something to do.
 const LOOK: Duration = Duration::from_millis(100);
-/// When to compare again after it failed.
+/// How often it is told how many rows have changed.
+const SAY: Duration = Duration::from_secs(1);
+/// The shortest time after which it is compared again when that failed.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Compares rows and hands over, while another thread follows.
@@ -23,11 +25,6 @@ pub(crate) struct Background<'a> {
 }
 
 impl Background<'_> {
-    /// Whether there is anything to do.
-    pub(crate) fn is_needed(&self) -> bool {
-        self.request.verify_every.is_some() || self.request.cut_over.is_some()
-    }
-
     /// Works until it is stopped, or all is done that was asked for.
     pub(crate) fn run(&self, followed: &[Followed]) -> Result<(), Error> {
         while !self.shared.has_caught_up() {
@@ -35,8 +32,19 @@ impl Background<'_> {
                 return Ok(());
             }
         }
-        let verifier = Verifier::new(self.request, self.shared, followed)?;
-        let mut due = self.first()?;
+        let begin = || Ok((Verifier::new(self.request, self.shared, followed)?, self.first()?));
+        let (verifier, mut due) = loop {
+            match begin() {
+                Ok(begun) => break begun,
+                // A server is away at this moment.
+                Err(error) if Error::is_passing(&error) && !self.request.is_finite() => {
+                    if !self.shared.pause(SAY) {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        };
         let mut since = None;
         loop {
             if due.is_some_and(|due| due <= Instant::now()) {
@@ -46,11 +54,14 @@ impl Background<'_> {
                         due = self.request.verify_every.map(|every| Instant::now() + every);
                     }
                     Err(_) if self.shared.is_stopped() => return Ok(()),
-                    Err(error) if error.is_passing() && !self.request.is_finite() => {
-                        self.shared.report.warn(&format!("not verified: {error}; trying again in a minute"));
-                        due = Some(Instant::now() + AGAIN);
+                    Err(error @ Error::Different { .. }) => return Err(error),
+                    Err(error) if self.request.is_finite() => return Err(error),
+                    // What stops it may also stop following, which says so.
+                    Err(error) => {
+                        self.shared.report.warn(&format!("not verified: {error}"));
+                        let every = self.request.verify_every.unwrap_or_default();
+                        due = Some(Instant::now() + every.max(AGAIN));
                     }
-                    Err(error) => return Err(error),
                 }
             }
             if let (Some(cut_over), Some(since)) = (&self.request.cut_over, since) {
@@ -61,7 +72,8 @@ impl Background<'_> {
                 return Ok(());
             }
             self.shared.say(self.words(since));
-            if !self.shared.pause(LOOK) {
+            let left = due.map_or(SAY, |due| due.saturating_duration_since(Instant::now()));
+            if !self.shared.pause(left.min(SAY)) {
                 return Ok(());
             }
         }

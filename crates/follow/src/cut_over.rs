@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use dump::Programs;
 use progress::count;
+use server::catalogue::{OWN_SCHEMA, SYSTEM_SCHEMAS};
 use server::{Session, Target, prepared_xa, snapshot};
 
 use crate::shared::Shared;
@@ -16,7 +17,7 @@ use crate::source_lock::{self, SourceLock};
 use crate::state::{CutOver, Reached, State};
 use crate::touched::{Place, place};
 use crate::verify::Verifier;
-use crate::{Error, Followed, Noted, Request, hook, log};
+use crate::{Error, Followed, Request, hook, log};
 
 /// How the target takes over.
 #[derive(Clone, Debug)]
@@ -60,6 +61,10 @@ impl Handover<'_> {
         shared.say(String::new());
         shared.have_programs_changed();
         let programs = Programs::read(self.verifier.context(), servers, request.copy)?;
+        for line in &programs.omitted {
+            report.warn(&format!("not on the target: {line}"));
+            shared.omit(line.clone());
+        }
         let since = self.narrow(since)?;
         let variables = source_lock::prepare(request.from)?;
         // Whatever is needed later is there before anybody has to wait.
@@ -74,23 +79,56 @@ impl Handover<'_> {
         report.state("locking the source");
         let mut lock = SourceLock::take(request.from, variables, self.cut_over.within)?;
         let since = Since { place: since, deadline: lock.since + self.cut_over.within };
-        if let Err(error) = self.steps(&mut lock, since, (&mut target, &mut reader), &programs) {
-            let given_back = lock
-                .give_back(request.from)
-                .and_then(|()| take_back(&mut target, &request.state, &programs.removal()));
-            return Err(match (given_back, error) {
-                (Ok(()), error @ (Error::NotCutOver(_) | Error::Different { .. })) => error,
-                (Ok(()), error) => Error::NotCutOver(error.to_string()),
-                (Err(again), error) => Error::Refused(format!(
-                    "no cut-over: {error}; and the source could not be given back: {again}. --resume tries that again"
-                )),
-            });
+        let done = self.steps(&mut lock, since, (&mut target, &mut reader), &programs);
+        match done {
+            Ok(how) => self.over(lock, &how),
+            // It stays closed.
+            Err(error @ Error::Unknown(_)) => {
+                lock.release().ok();
+                return Err(error);
+            }
+            Err(error) => return Err(self.give_up(lock, &programs.removal(), error)),
         }
-        // There is only one way now.
+        report.state("looking for late writes to the source");
+        // It has an end of its own: the one who follows reads on meanwhile.
+        shared.pause(self.cut_over.watch);
+        Ok(())
+    }
+
+    /// Makes source and target what they were. Returns what to tell.
+    fn give_up(&self, lock: SourceLock, undo: &[String], error: Error) -> Error {
+        let request = self.request;
+        if let Err(again) = lock.give_back(request.from) {
+            return Error::Refused(format!(
+                "no cut-over: {error}; and the source could not be given back: {again}. --resume tries that again"
+            ));
+        }
+        let taken_back = request
+            .target()
+            .map_err(Error::from)
+            .and_then(|mut target| take_back(&mut target, &request.state, undo));
+        let also = match taken_back {
+            Ok(()) => String::new(),
+            Err(again) => format!(", and what was made on the target could not be removed ({again})"),
+        };
+        match error {
+            error @ (Error::NotCutOver(_) | Error::Different { .. }) if also.is_empty() => error,
+            Error::NotCutOver(why) => Error::NotCutOver(format!("{why}{also}")),
+            error => Error::NotCutOver(format!("{error}{also}")),
+        }
+    }
+
+    /// There is only one way now.
+    fn over(&self, lock: SourceLock, how: &CutOver) {
+        let (shared, report) = (self.shared, self.shared.report);
         shared.cut_over();
-        self.open(&lock, &mut target, &programs);
-        let closed = lock.since.elapsed();
-        let end = lock.end.clone();
+        let opened = self.request.target().map_err(Error::from).and_then(|mut target| open(&mut target, how));
+        if let Err(error) = opened {
+            report.warn(&format!(
+                "the target has taken over, but could not be opened: {error}; --resume tries that again"
+            ));
+        }
+        let (closed, end) = (lock.since.elapsed(), lock.end.clone());
         if let Err(error) = lock.release() {
             report.warn(&format!("the source is read-only, but its lock did not end well: {error}"));
         }
@@ -102,10 +140,6 @@ impl Handover<'_> {
             end.file,
             end.offset,
         ));
-        report.state("looking for late writes to the source");
-        // It has an end of its own: the one who follows reads on meanwhile.
-        shared.pause(self.cut_over.watch);
-        Ok(())
     }
 
     /// What is known to be in the way, before anybody has to wait.
@@ -117,7 +151,32 @@ impl Handover<'_> {
         if prepared_xa(source).is_ok_and(|prepared| !prepared.is_empty()) {
             why.push("an XA transaction is prepared on the source: end it first".to_owned());
         }
-        if why.is_empty() { Ok(()) } else { Err(Error::NotCutOver(why.join("; "))) }
+        if !why.is_empty() {
+            return Err(Error::NotCutOver(why.join("; ")));
+        }
+        let others = self.others(source)?;
+        if !others.is_empty() {
+            let others = others.join(", ");
+            let report = self.shared.report;
+            report.warn(&format!(
+                "databases of the source that were not copied become read-only, too: {others}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Databases of the source of which nothing was copied.
+    fn others(&self, source: &mut Session) -> Result<Vec<String>, Error> {
+        let rows = source.strings("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")?;
+        let mut names: Vec<String> = rows.into_iter().flatten().flatten().collect();
+        let is_copied = |name: &str| self.followed.iter().any(|followed| followed.table.name.schema == name);
+        names.retain(|name| {
+            !SYSTEM_SCHEMAS.contains(&name.as_str())
+                && name != OWN_SCHEMA
+                && name != "test"
+                && !is_copied(name)
+        });
+        Ok(names)
     }
 
     /// Compares what has changed, until little is left.
@@ -175,9 +234,10 @@ impl Handover<'_> {
 
     /// Runs the command that leads the application to the target.
     fn call(&self, lock: &SourceLock, deadline: Instant) -> Result<(), Error> {
-        let Some(hook) = &self.cut_over.hook else {
-            return if Instant::now() > deadline { Err(late(self.cut_over.within)) } else { Ok(()) };
-        };
+        if Instant::now() > deadline {
+            return Err(late(self.cut_over.within));
+        }
+        let Some(hook) = &self.cut_over.hook else { return Ok(()) };
         let (request, shared) = (self.request, self.shared);
         let variables = [
             ("REMORA_COPY", request.state.id().to_owned()),
@@ -195,12 +255,12 @@ impl Handover<'_> {
         since: Since,
         (target, reader): (&mut Session, &mut Session),
         programs: &Programs,
-    ) -> Result<(), Error> {
+    ) -> Result<CutOver, Error> {
         let request = self.request;
         let mut how = CutOver {
             is_over: false,
             variables: lock.variables.clone(),
-            undo: programs.removal(),
+            undo: [programs.removal(), self.quiet(target, programs)?].concat(),
             source: lock.end.clone(),
             target: None,
         };
@@ -210,7 +270,7 @@ impl Handover<'_> {
             let why = "a trigger or an event of the source was changed at this moment";
             return Err(Error::NotCutOver(why.to_owned()));
         }
-        self.verifier.last(since.place, lock.session(), reader)?;
+        self.verifier.last(since.place, since.deadline, (lock.session(), reader))?;
         self.counters(lock.session(), target)?;
         sequences(programs, (lock.session(), target))?;
         programs.make(target)?;
@@ -223,50 +283,93 @@ impl Handover<'_> {
         // before, and whoever resumes gives it back.
         lock.close()?;
         self.call(lock, since.deadline)?;
+        lock.end_writers()?;
         lock.check(request.from)?;
         how.is_over = true;
-        request.state.cut_over(target, Some(&how))
+        self.note_over(target, &how)?;
+        Ok(how)
     }
 
-    /// Opens the target. What fails is told: it can't be taken back.
-    fn open(&self, lock: &SourceLock, target: &mut Session, programs: &Programs) {
-        let report = self.shared.report;
-        let opened = (|| -> Result<(), Error> {
-            if target.value("SELECT @@GLOBAL.read_only")?.is_some_and(|value| value != "0") {
-                target.execute("SET GLOBAL read_only = OFF")?;
+    /// Keeps events on the target from running, and others from writing to it while a command leads them
+    /// there. Returns the statements that take this back.
+    fn quiet(&self, target: &mut Session, programs: &Programs) -> Result<Vec<String>, Error> {
+        let mut undo = Vec::new();
+        let is_on = |session: &mut Session, name: &str| -> Result<bool, Error> {
+            let value = session.value(&format!("SELECT @@GLOBAL.{name}"))?;
+            Ok(value.is_some_and(|value| value == "ON" || value == "1"))
+        };
+        if programs.has_events() && is_on(target, "event_scheduler")? {
+            target.execute("SET GLOBAL event_scheduler = OFF")?;
+            undo.push("SET GLOBAL event_scheduler = ON".to_owned());
+        }
+        if self.cut_over.hook.is_some() && !is_on(target, "read_only")? {
+            match target.execute("SET GLOBAL read_only = ON") {
+                // This account has no right to that; then the command has to take care.
+                Err(error) if error.code().is_some() => {}
+                done => {
+                    done?;
+                    undo.push("SET GLOBAL read_only = OFF".to_owned());
+                }
             }
-            let runs = |variables: &[(String, String)]| {
-                variables.iter().any(|(name, value)| name == "event_scheduler" && value == "ON")
-            };
-            if programs.has_events() && runs(&lock.variables) {
-                target.execute("SET GLOBAL event_scheduler = ON")?;
+        }
+        Ok(undo)
+    }
+
+    /// Notes that the target has taken over. If the answer is lost, another session looks.
+    fn note_over(&self, target: &mut Session, how: &CutOver) -> Result<(), Error> {
+        let request = self.request;
+        let id = target.connection_id();
+        match request.state.cut_over(target, Some(how)) {
+            Err(Error::Server(error)) if error.is_connection_lost() => {
+                let is_over = || {
+                    let mut session = request.target()?;
+                    // The statement may be on its way.
+                    let query = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE ID = {id}");
+                    source_lock::end_connections(&mut session, &query)?;
+                    request.state.is_over(&mut session)
+                };
+                match is_over() {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(Error::Server(error)),
+                    Err(_) => Err(Error::Unknown(error)),
+                }
             }
-            Ok(())
-        })();
-        if let Err(error) = opened {
-            report.warn(&format!("the target has taken over, but {error}: do that there"));
+            noted => noted,
         }
     }
+}
+
+/// Opens a target that has taken over.
+fn open(target: &mut Session, how: &CutOver) -> Result<(), Error> {
+    if target.value("SELECT @@GLOBAL.read_only")?.is_some_and(|value| value != "0" && value != "OFF") {
+        target.execute("SET GLOBAL read_only = OFF")?;
+    }
+    let has_events = how.undo.iter().any(|statement| statement.starts_with("DROP EVENT"));
+    let ran = how.variables.iter().any(|(name, value)| name == "event_scheduler" && value == "ON");
+    if has_events && ran || how.undo.iter().any(|statement| statement.contains("event_scheduler")) {
+        target.execute("SET GLOBAL event_scheduler = ON")?;
+    }
+    Ok(())
 }
 
 /// Gives a source back whose cut-over was cut off before the target had taken over. Returns whether there was
 /// one.
 ///
 /// # Errors
-/// [`Error::Over`] if the target has taken over; those of the servers.
-pub fn give_back(
-    state: &State,
-    (from, to): (&Target, &Target),
-    noted: &Noted,
-    no_binlog: bool,
-) -> Result<bool, Error> {
-    let Some(how) = &noted.cut_over else { return Ok(false) };
+/// [`Error::Over`] if the target has taken over; [`Error::Busy`] while it does; those of the servers.
+pub fn give_back(state: &State, (from, to): (&Target, &Target), no_binlog: bool) -> Result<bool, Error> {
+    let mut target = crate::connect(to, no_binlog)?;
+    if !state.lock(&mut target)? {
+        return Err(Error::Busy);
+    }
+    let Some(how) = state.how(&mut target)? else { return Ok(false) };
     if how.is_over {
+        open(&mut target, &how)?;
         let place = format!("at {}:{} of the source's log", how.source.file, how.source.offset);
         return Err(Error::Over(place));
     }
     source_lock::set(&mut from.connect()?, &how.variables)?;
-    take_back(&mut crate::connect(to, no_binlog)?, state, &how.undo)?;
+    take_back(&mut target, state, &how.undo)?;
     Ok(true)
 }
 
@@ -282,7 +385,7 @@ fn take_back(target: &mut Session, state: &State, undo: &[String]) -> Result<(),
 /// [`Error::Refused`] if it is not read-only: others may write to it. Those of the server.
 pub fn let_us_write(standby: &Target) -> Result<(), Error> {
     let mut session = standby.connect()?;
-    if session.value("SELECT @@GLOBAL.read_only")?.as_deref() == Some("0") {
+    if session.value("SELECT @@GLOBAL.read_only")?.is_some_and(|value| value == "0" || value == "OFF") {
         return Err(Error::Refused(
             "the target of the way back is not read-only, so others may write to it: SET GLOBAL read_only = ON there"
                 .to_owned(),

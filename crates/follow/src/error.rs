@@ -57,6 +57,13 @@ pub enum Error {
     #[error("no cut-over: {0}; the source is as it was, and --resume continues")]
     NotCutOver(String),
 
+    /// Nobody knows whether the target has taken over, and the source stays closed.
+    #[error(
+        "the target was lost at the moment of the cut-over ({0}), so nobody knows whether it has taken over; the source stays \
+         read-only. --resume looks, and gives the source back if it has not"
+    )]
+    Unknown(server::Error),
+
     /// The target has taken over already.
     #[error("the target has taken over already ({0})")]
     Over(String),

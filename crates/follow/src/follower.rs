@@ -388,8 +388,10 @@ impl<'a> Follower<'a> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let (place, begins) = (open.place.clone(), open.begins);
         for change in std::mem::take(&mut open.changes) {
-            let (form, keys) = change.keys();
-            self.shared.touched.add(&form.target, &keys, begins);
+            if self.shared.is_watched {
+                let (form, keys) = change.keys();
+                self.shared.touched.add(&form.target, &keys, begins);
+            }
             self.changes += 1;
             self.shared.report.done(1, change.bytes() as u64);
             match change {

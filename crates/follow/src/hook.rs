@@ -50,7 +50,7 @@ fn wait(child: &mut Child, deadline: Instant, stop: &AtomicBool) -> io::Result<O
             return Ok(Some(status));
         }
     }
-    Ok(None)
+    child.try_wait()
 }
 
 #[cfg(test)]

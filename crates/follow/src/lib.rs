@@ -57,8 +57,6 @@ use shared::Shared;
 /// How long to wait before the next attempt to connect: the first time, and at most.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How long the server may still need to end a session of a process that was killed.
-const LOCK_WAIT_S: u32 = 3;
 /// How long nothing may come before the source is asked where its log ends. After RESET MASTER it says that
 /// there is nothing new, whatever it writes.
 const TRUST: Duration = Duration::from_secs(10);
@@ -118,18 +116,24 @@ pub struct Summary {
 /// the source as it was.
 pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -> Result<Summary, Error> {
     let noted = noted(request, &mut request.target()?)?;
-    let shared = Shared::new(report);
+    let mut shared = Shared::new(report);
+    shared.is_watched = request.verify_every.is_some() || request.cut_over.is_some();
     let mut summary = Summary::default();
     let background = Background { request, shared: &shared };
     let followed = std::thread::scope(|scope| {
-        if background.is_needed() {
+        if shared.is_watched {
             scope.spawn(|| shared.end(background.run(&noted.tables)));
         }
         let followed = attempts(request, &shared, stop, &mut summary);
         shared.stop.store(true, Ordering::Relaxed);
         followed
     });
+    if let (Ok(()), Some(Err(error))) = (&followed, shared.take_end()) {
+        // It was stopped by the user meanwhile.
+        report.warn(&error.to_string());
+    }
     summary.late = shared.take_late();
+    summary.omitted.extend(shared.take_omitted());
     if shared.is_cut_over() {
         (summary.is_cut_over, summary.is_stopped) = (true, false);
     }
@@ -154,18 +158,28 @@ fn attempts(
     loop {
         let before = summary.transactions;
         match run(request, shared, (end.as_ref(), stop), summary) {
-            Err(error) if error.is_passing() => {
-                if summary.transactions > before {
-                    pause = PAUSE;
-                }
-                shared.report.warn(&format!("{error}; trying again"));
-                if !progress::pause(pause, stop) {
-                    summary.is_stopped = true;
+            // It has ended, whatever became of the log's connection.
+            Err(error) => match shared.take_end() {
+                Some(ended) => return ended,
+                None if shared.is_cut_over() => {
+                    shared.report.warn(&format!("late writes to the source can't be looked for: {error}"));
                     return Ok(());
                 }
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-            Err(error) => return Err(error),
+                None => match error.is_passing() {
+                    true => {
+                        if summary.transactions > before {
+                            pause = PAUSE;
+                        }
+                        shared.report.warn(&format!("{error}; trying again"));
+                        if !progress::pause(pause, stop) {
+                            summary.is_stopped = true;
+                            return Ok(());
+                        }
+                        pause = (pause * 2).min(PAUSE_MAX);
+                    }
+                    false => return Err(error),
+                },
+            },
             // What ran in the background is not tried again.
             Ok(ended) => return ended,
         }
@@ -269,7 +283,7 @@ fn run(
     summary: &mut Summary,
 ) -> Result<Result<(), Error>, Error> {
     let mut session = request.target()?;
-    if !session.lock(&request.state.lock_name(), LOCK_WAIT_S)? {
+    if !request.state.lock(&mut session)? {
         return Err(Error::Busy);
     }
     let noted = noted(request, &mut session)?;

@@ -17,12 +17,16 @@ struct Told {
     words: String,
     /// Changes of the source that came after the cut-over, and are not on the target.
     late: Vec<String>,
+    /// What the target can't have.
+    omitted: Vec<String>,
 }
 
 /// What both know.
 pub(crate) struct Shared<'a> {
     /// Where both tell the user something.
     pub(crate) report: &'a dyn Progress,
+    /// Whether rows are compared, so that it must be known which were changed.
+    pub(crate) is_watched: bool,
     /// Rows that were changed.
     pub(crate) touched: Touched,
     /// Ends what runs in the background.
@@ -37,6 +41,7 @@ impl<'a> Shared<'a> {
     pub(crate) fn new(report: &'a dyn Progress) -> Shared<'a> {
         Shared {
             report,
+            is_watched: false,
             touched: Touched::default(),
             stop: Arc::default(),
             has_caught_up: AtomicBool::default(),
@@ -81,6 +86,15 @@ impl<'a> Shared<'a> {
     /// A change that came too late.
     pub(crate) fn late(&self, what: String) {
         self.told().late.push(what);
+    }
+
+    /// Something that the target can't have.
+    pub(crate) fn omit(&self, what: String) {
+        self.told().omitted.push(what);
+    }
+
+    pub(crate) fn take_omitted(&self) -> Vec<String> {
+        std::mem::take(&mut self.told().omitted)
     }
 
     /// All changes that came too late.

@@ -10,6 +10,9 @@ use crate::Error;
 
 /// States of connections that wait for the lock, and would write when it is released.
 const WAITING: &str = "'Waiting for global read lock', 'Waiting for commit lock', 'Waiting for backup lock'";
+/// Connections that have written and not committed.
+const OPEN: &str =
+    "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0";
 /// How long a connection that is killed may take to roll back.
 const KILL_WAIT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
@@ -48,11 +51,13 @@ pub(crate) fn set(session: &mut Session, variables: &[(String, String)]) -> Resu
         .try_for_each(|(name, value)| session.execute(&format!("SET GLOBAL {name} = {value}")).map(drop))
 }
 
-/// The variables that keep a server from being written, as they are. That they may be set is tried.
+/// The variables that keep a server from being written, as they are. That they may be set is tried, and that
+/// open transactions may be seen.
 pub(crate) fn prepare(from: &Target) -> Result<Vec<(String, String)>, Error> {
     let mut session = from.connect()?;
     let variables = variables(&mut session)?;
     set(&mut session, &variables)?;
+    session.strings(OPEN)?;
     Ok(variables)
 }
 
@@ -120,8 +125,16 @@ impl SourceLock {
     /// Checks that nothing was written, also if the lock was lost meanwhile.
     pub(crate) fn check(&mut self, from: &Target) -> Result<(), Error> {
         let place = |position: Option<Position>| position.map(|position| (position.file, position.offset));
-        let found = self.hold.position().or_else(|_| from.connect()?.position())?;
-        if place(found) == place(Some(self.end.clone())) {
+        let mut other = None;
+        let session = match self.hold.position() {
+            Ok(_) => self.hold.session(),
+            Err(_) => other.insert(from.connect()?),
+        };
+        let is_open = |(name, value): &(String, String)| name.ends_with("read_only") && value == "0";
+        if variables(session)?.iter().any(is_open) {
+            return Err(Error::NotCutOver("somebody else has made the source writable".to_owned()));
+        }
+        if place(session.position()?) == place(Some(self.end.clone())) {
             return Ok(());
         }
         Err(Error::NotCutOver("something was written to the source although it was locked".to_owned()))
@@ -138,18 +151,24 @@ impl SourceLock {
         Ok(set(&mut from.connect()?, &variables)?)
     }
 
-    /// Ends the lock of a source that is closed. Connections that wait for it or have written and not
-    /// committed are killed first: some servers let accounts with privileges commit nevertheless.
-    pub(crate) fn release(mut self) -> Result<(), Error> {
+    /// Ends connections that wait for the lock, or have written and not committed: some servers let accounts
+    /// with privileges commit although the source is closed.
+    pub(crate) fn end_writers(&mut self) -> Result<(), Error> {
         let session = self.hold.session();
-        pause(CACHED);
-        kill(
+        let waiting = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE IN ({WAITING})");
+        let own = session.connection_id();
+        end_connections(
             session,
-            "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
-        )?;
-        kill(session, &format!("SELECT ID FROM information_schema.PROCESSLIST WHERE STATE IN ({WAITING})"))?;
+            &format!("{OPEN} AND trx_mysql_thread_id <> {own} UNION {waiting} AND ID <> {own}"),
+        )
+    }
+
+    /// Ends the lock of a source that is closed.
+    pub(crate) fn release(mut self) -> Result<(), Error> {
+        pause(CACHED);
+        let ended = self.end_writers();
         self.hold.release()?;
-        Ok(())
+        ended
     }
 }
 
@@ -158,14 +177,12 @@ fn pause(time: Duration) {
     progress::pause(time, &AtomicBool::new(false));
 }
 
-/// Kills connections that a query finds, and waits until they are gone.
-fn kill(session: &mut Session, query: &str) -> Result<(), Error> {
-    let own = session.connection_id().to_string();
+/// Ends connections that a query finds, and waits until they are gone.
+pub(crate) fn end_connections(session: &mut Session, query: &str) -> Result<(), Error> {
     let end = Instant::now() + KILL_WAIT;
     loop {
         let rows = session.strings(query)?;
-        let found: Vec<String> =
-            rows.into_iter().flatten().flatten().filter(|id| *id != own && id != "0").collect();
+        let found: Vec<String> = rows.into_iter().flatten().flatten().filter(|id| id != "0").collect();
         if found.is_empty() {
             return Ok(());
         }
@@ -186,6 +203,9 @@ fn kill(session: &mut Session, query: &str) -> Result<(), Error> {
                 )));
             }
             pause(LOOK);
+        }
+        if Instant::now() > end {
+            return Err(Error::Refused("others connect and write again and again".to_owned()));
         }
         pause(CACHED);
     }

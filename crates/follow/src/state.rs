@@ -1,13 +1,15 @@
 //! How far a target is: a table there, whose line changes in the same transaction as the rows. Others say
 //! what is followed, when it was verified, and how far a cut-over is.
 
-use dump::Sum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use server::catalogue::OWN_SCHEMA;
 use server::{Position, Session, TableName};
 
 use crate::{Error, Followed};
+
+/// How long the server may still need to end a session of a process that was killed.
+const LOCK_WAIT_S: u32 = 3;
 
 /// The state of one copy on its target.
 #[derive(Clone, Debug)]
@@ -28,12 +30,6 @@ pub struct Verified {
     /// When, by the target's clock in UTC.
     #[serde(default)]
     pub at: String,
-}
-
-impl Verified {
-    pub(crate) fn add(&mut self, sum: Sum) {
-        self.rows += sum.rows;
-    }
 }
 
 /// How far a cut-over is.
@@ -101,6 +97,14 @@ impl State {
         Ok(names.filter_map(id).map(|id| State::of(&id)).collect())
     }
 
+    /// Keeps others from writing this copy, until the session ends. Returns whether that is so.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn lock(&self, session: &mut Session) -> Result<bool, Error> {
+        Ok(session.lock(&self.lock_name(), LOCK_WAIT_S)?)
+    }
+
     /// Whether somebody follows now.
     ///
     /// # Errors
@@ -115,7 +119,7 @@ impl State {
     }
 
     /// The name of the lock that whoever writes this copy holds.
-    pub(crate) fn lock_name(&self) -> String {
+    fn lock_name(&self) -> String {
         format!("remora.copy_{}", self.id)
     }
 
@@ -193,7 +197,7 @@ impl State {
         let tables = rows.into_iter().map(followed).collect::<Result<_, Error>>()?;
         let reached = Reached { position, begun };
         let source = self.note(session, "source")?.unwrap_or_default();
-        let cut_over = self.note(session, "cut-over")?;
+        let cut_over = self.how(session)?;
         Ok(Some(Noted { source, reached, stopped: stopped.clone(), tables, cut_over }))
     }
 
@@ -243,6 +247,19 @@ impl State {
                 Ok(())
             }
         }
+    }
+
+    /// How far a cut-over is, if one has begun.
+    pub(crate) fn how(&self, session: &mut Session) -> Result<Option<CutOver>, Error> {
+        self.note(session, "cut-over")
+    }
+
+    /// Whether the target has taken over. It waits for a session that notes this.
+    pub(crate) fn is_over(&self, session: &mut Session) -> Result<bool, Error> {
+        session.execute("START TRANSACTION")?;
+        session.execute(&format!("SELECT value FROM {} WHERE name = 'cut-over' FOR UPDATE", self.notes))?;
+        session.execute("COMMIT")?;
+        Ok(self.how(session)?.is_some_and(|how| how.is_over))
     }
 
     fn set_note(&self, session: &mut Session, name: &str, value: &impl Serialize) -> Result<(), Error> {

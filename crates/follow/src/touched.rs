@@ -156,9 +156,9 @@ impl Touched {
 
     /// How many rows were changed since a place; `None` if nobody knows.
     pub(crate) fn count_since(&self, from: Place) -> Option<usize> {
-        let count = |keys: &Keys| match keys.since(from) {
-            Changed::Keys(keys) => Some(keys.len()),
-            Changed::Any => None,
+        let count = |keys: &Keys| match keys.any {
+            Some(any) if any >= from => None,
+            _ => Some(keys.keys.values().filter(|(_, last)| *last >= from).count()),
         };
         self.state().tables.values().map(count).sum()
     }

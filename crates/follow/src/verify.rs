@@ -7,7 +7,7 @@
 //! What was left out was changed meanwhile, and so counts as changed since it was compared.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dump::{CopiedTable, CopySide, Sum, TablePart};
 use progress::count;
@@ -23,14 +23,17 @@ use crate::{Error, Followed, Request, check};
 const STEP_BYTES: u64 = 64 << 20;
 /// Keys in a condition: for more a server may scan the table.
 const KEYS_MAX: usize = 500;
-/// Keys that are left out of a part in one statement, where several texts may stand for the same row.
-const TEXT_KEYS_MAX: usize = 20_000;
+/// Bytes of keys that are left out of a part in one statement, where several texts may stand for the same
+/// row.
+const TEXT_KEYS_BYTES_MAX: usize = 1 << 20;
 /// How often what can't be decided is tried again, and after which time: the follower is behind, rows are
 /// changed by foreign keys, or there are too many changes.
 const TRIES: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Differing rows that are named.
 const NAMED_MAX: usize = 3;
+/// The rows of a larger part are not held in memory to find those that differ.
+const NAMED_BYTES_MAX: u64 = 512 << 20;
 /// Characters of a row that are shown.
 const SHOWN_CHARS: usize = 100;
 
@@ -54,6 +57,20 @@ struct Piece {
     part: TablePart,
     /// The keys of the rows, if not all.
     keys: Option<Vec<String>>,
+}
+
+/// What was compared and equal.
+struct Found {
+    sum: Sum,
+    /// What transactions changed that began there or later was left out, or not compared.
+    from: Place,
+}
+
+impl Found {
+    fn add(&mut self, other: &Found) {
+        self.sum.add(other.sum);
+        self.from = self.from.min(other.from);
+    }
 }
 
 /// Compares rows.
@@ -106,14 +123,12 @@ impl<'a> Verifier<'a> {
     /// [`Error::Different`] names rows; those of the servers.
     pub(crate) fn round(&self) -> Result<(Verified, Place), Error> {
         let mut sessions = self.sessions()?;
-        let began = self.reached(&mut sessions)?;
-        let is_same_order = sessions.source.about.release() == sessions.target.about.release();
-        let mut verified = Verified { tables: self.tables.len(), ..Verified::default() };
+        let mut found = Found { sum: Sum::default(), from: self.reached(&mut sessions)? };
         let (mut step, mut bytes) = (Vec::new(), 0);
         for (at, table) in self.tables.iter().enumerate() {
-            for part in table.rows.parts(&mut sessions.source, STEP_BYTES, is_same_order)? {
+            for part in self.parts(&mut sessions, table)? {
                 if bytes + part.bytes > STEP_BYTES && !step.is_empty() {
-                    verified.add(self.decide(&mut sessions, &std::mem::take(&mut step))?);
+                    found.add(&self.decide(&mut sessions, &std::mem::take(&mut step))?);
                     bytes = 0;
                 }
                 bytes += part.bytes;
@@ -121,8 +136,9 @@ impl<'a> Verifier<'a> {
             }
             self.shared.say(format!(", comparing table {} of {}", at + 1, self.tables.len()));
         }
-        verified.add(self.decide(&mut sessions, &step)?);
-        Ok((verified, began))
+        found.add(&self.decide(&mut sessions, &step)?);
+        let verified = Verified { tables: self.tables.len(), rows: found.sum.rows, at: String::new() };
+        Ok((verified, found.from))
     }
 
     /// Compares the rows that were changed since a place. Returns from where on changes are not compared.
@@ -131,25 +147,52 @@ impl<'a> Verifier<'a> {
     /// As [`Verifier::round`].
     pub(crate) fn changed(&self, since: Place) -> Result<Place, Error> {
         let mut sessions = self.sessions()?;
-        let began = self.reached(&mut sessions)?;
-        self.decide(&mut sessions, &self.pieces(since))?;
-        Ok(began)
+        let mut found = Found { sum: Sum::default(), from: self.reached(&mut sessions)? };
+        let (pieces, whole) = self.pieces(since);
+        found.add(&self.decide(&mut sessions, &pieces)?);
+        for at in whole {
+            for part in self.parts(&mut sessions, &self.tables[at])? {
+                found.add(&self.decide(&mut sessions, &[Piece { table: at, part, keys: None }])?);
+            }
+        }
+        Ok(found.from)
     }
 
-    /// Compares the rows that were changed since a place, while nobody writes.
+    /// Compares the rows that were changed since a place, while nobody writes, until a time.
     ///
     /// # Errors
-    /// As [`Verifier::round`].
-    pub(crate) fn last(&self, since: Place, source: &mut Session, target: &mut Session) -> Result<(), Error> {
-        let cascaded = self.shared.touched.has_cascaded_since(since);
-        for piece in self.pieces(since) {
+    /// As [`Verifier::round`]; [`Error::NotCutOver`] if it would take too long.
+    pub(crate) fn last(
+        &self,
+        since: Place,
+        deadline: Instant,
+        (source, target): (&mut Session, &mut Session),
+    ) -> Result<(), Error> {
+        let (pieces, whole) = self.pieces(since);
+        let is_large = |at: &&usize| self.tables[**at].rows.whole().bytes > STEP_BYTES;
+        if let Some(at) = whole.iter().find(is_large) {
+            let table = &self.tables[*at].source;
+            return Err(Error::NotCutOver(format!(
+                "too much of table {table} was changed at the last moment"
+            )));
+        }
+        let whole =
+            whole.into_iter().map(|at| Piece { table: at, part: self.tables[at].rows.whole(), keys: None });
+        for piece in pieces.into_iter().chain(whole) {
+            if Instant::now() > deadline {
+                return Err(Error::NotCutOver(
+                    "it takes too long to compare what was changed last".to_owned(),
+                ));
+            }
             self.compare_now((source, target), &piece)?;
         }
-        for (at, table) in self.tables.iter().enumerate().filter(|(_, table)| cascaded && table.is_child) {
-            let part = table.whole();
-            self.compare_now((source, target), &Piece { table: at, part, keys: None })?;
-        }
         Ok(())
+    }
+
+    /// The parts of a table.
+    fn parts(&self, sessions: &mut Sessions, table: &Compared) -> Result<Vec<TablePart>, Error> {
+        let is_same_order = sessions.source.about.release() == sessions.target.about.release();
+        Ok(table.rows.parts(&mut sessions.source, STEP_BYTES, is_same_order)?)
     }
 
     /// Where everything before is applied.
@@ -161,30 +204,35 @@ impl<'a> Verifier<'a> {
         self.request.state.position(&mut sessions.target)
     }
 
-    /// The rows that were changed since a place, in pieces.
-    fn pieces(&self, since: Place) -> Vec<Piece> {
-        let mut pieces = Vec::new();
+    /// The rows that were changed since a place, in pieces, and the tables of which any row may be changed.
+    fn pieces(&self, since: Place) -> (Vec<Piece>, Vec<usize>) {
+        let (mut pieces, mut whole) = (Vec::new(), Vec::new());
+        let touched = &self.shared.touched;
+        let has_cascaded = touched.has_cascaded_since(since);
         for (at, table) in self.tables.iter().enumerate() {
-            match self.shared.touched.since(&table.target, since) {
-                Changed::Any => pieces.push(Piece { table: at, part: table.whole(), keys: None }),
-                Changed::Keys(keys) => pieces.extend(keys.chunks(KEYS_MAX).map(|keys| Piece {
-                    table: at,
-                    part: table.whole(),
-                    keys: Some(keys.to_vec()),
-                })),
+            match touched.since(&table.target, since) {
+                Changed::Keys(keys) if !(has_cascaded && table.is_child) => {
+                    let of = |keys: &[String]| Piece {
+                        table: at,
+                        part: table.rows.whole(),
+                        keys: Some(keys.to_vec()),
+                    };
+                    pieces.extend(keys.chunks(KEYS_MAX).map(of));
+                }
+                _ => whole.push(at),
             }
         }
-        pieces
+        (pieces, whole)
     }
 
     /// Compares pieces until it is known whether they are equal.
-    fn decide(&self, sessions: &mut Sessions, pieces: &[Piece]) -> Result<Sum, Error> {
+    fn decide(&self, sessions: &mut Sessions, pieces: &[Piece]) -> Result<Found, Error> {
         for _ in 0..TRIES {
             let found = self.step(sessions, pieces);
             let ended = sessions.source.execute("COMMIT").and_then(|_| sessions.target.execute("COMMIT"));
-            if let Some(sum) = found? {
+            if let Some(found) = found? {
                 ended?;
-                return Ok(sum);
+                return Ok(found);
             }
             if !self.shared.pause(PAUSE) {
                 return Err(dump::Error::Stopped("the comparison is incomplete").into());
@@ -197,12 +245,19 @@ impl<'a> Verifier<'a> {
     }
 
     /// Compares pieces in two snapshots; `None` if it can't be known whether they are equal.
-    fn step(&self, sessions: &mut Sessions, pieces: &[Piece]) -> Result<Option<Sum>, Error> {
+    fn step(&self, sessions: &mut Sessions, pieces: &[Piece]) -> Result<Option<Found>, Error> {
         let (lowest, highest) = snapshot::begin_between(&mut sessions.source, &mut sessions.other)?;
         sessions.target.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
         let applied = place(&self.position(sessions)?);
         let (from, upto) = (place(&lowest).min(applied), place(&highest).max(applied));
+        for session in [&mut sessions.source, &mut sessions.target] {
+            session.execute("SAVEPOINT remora")?;
+        }
         let mut sums = self.sums(sessions, pieces)?;
+        // Nobody's DDL waits for us any more.
+        for session in [&mut sessions.source, &mut sessions.target] {
+            session.execute("ROLLBACK TO SAVEPOINT remora")?;
+        }
         if !self.wait(upto) {
             return Ok(None);
         }
@@ -224,7 +279,7 @@ impl<'a> Verifier<'a> {
             let what = self.difference(sides, piece, &left_out)?;
             return Err(Error::Different { place: shown(&highest), what });
         }
-        Ok(Some(total))
+        Ok(Some(Found { sum: total, from }))
     }
 
     /// Waits until all changes up to there are known.
@@ -274,8 +329,8 @@ impl<'a> Verifier<'a> {
             let own: BTreeSet<&String> = own.iter().collect();
             keys.retain(|key| own.contains(key));
         }
-        let at_once = if table.is_exact { KEYS_MAX } else { TEXT_KEYS_MAX };
-        if !table.is_exact && keys.len() > TEXT_KEYS_MAX {
+        let at_once = if table.is_exact { KEYS_MAX } else { usize::MAX };
+        if !table.is_exact && keys.iter().map(String::len).sum::<usize>() > TEXT_KEYS_BYTES_MAX {
             return None;
         }
         Some(keys.chunks(at_once).map(|keys| table.condition(keys)).collect())
@@ -289,6 +344,9 @@ impl<'a> Verifier<'a> {
         left_out: &[String],
     ) -> Result<String, Error> {
         let table = &self.tables[piece.table];
+        if piece.keys.is_none() && piece.part.bytes > NAMED_BYTES_MAX {
+            return Ok(format!("table {} has differing rows", table.source));
+        }
         let condition = self.condition(piece, left_out.iter().map(|keys| format!("NOT ({keys})")));
         let of = |session, side| table.rows.rows((session, side), &piece.part, condition.as_deref());
         let (ours, theirs) = (of(source, CopySide::Source)?, of(target, CopySide::Target)?);
@@ -344,11 +402,6 @@ impl Compared {
     /// The condition of the rows with these keys.
     fn condition(&self, keys: &[String]) -> String {
         condition(&self.key, &keys.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    /// All of it as one part.
-    fn whole(&self) -> TablePart {
-        self.rows.whole()
     }
 }
 

@@ -34,6 +34,10 @@ pub struct CopyPlan {
     pub refused: Vec<String>,
 }
 
+/// What those meet who write on the source when the copy takes over.
+const CUT_OVER: &str = "at a cut-over, transactions that are open on A are rolled back and their connections ended; later writes \
+                        on A fail (error 1290)";
+
 /// Finds out what a copy would do. Nothing is locked on the source. On a target of another release
 /// definitions are tried in temporary databases, which are removed.
 ///
@@ -64,6 +68,8 @@ pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     omitted.extend(postponed);
     let due: Vec<&TableEntry> = tables.iter().filter(|entry| entry.is_due()).collect();
     let sizes = sizes(&mut session)?;
+    let mut waits: Vec<String> = reading::held_up(&reading::unversioned(&tables)).into_iter().collect();
+    waits.extend(request.follow.map(|_| CUT_OVER.to_owned()));
     Ok(CopyPlan {
         tables: tables.len(),
         objects: manifest.objects.len(),
@@ -71,7 +77,7 @@ pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
         row_bytes: due.iter().map(|entry| entry.table.bytes).sum(),
         table_bytes: due.iter().filter_map(|entry| sizes.get(&entry.table.name)).sum(),
         is_logged: target.about.log_bin && !write.no_binlog,
-        waits: reading::held_up(&reading::unversioned(&tables)).into_iter().collect(),
+        waits,
         rewrites: summary.rewrites,
         omitted,
         refused,

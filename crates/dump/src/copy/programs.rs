@@ -36,6 +36,8 @@ impl Programs {
             targets.contains(&wanted).then_some((own, wanted))
         };
         let sequences = before.objects.iter().filter(is_sequence).map(name).filter_map(on_target).collect();
+        // The others were named when they were copied.
+        summary.omitted.retain(|line| line.starts_with("trigger ") || line.starts_with("event "));
         manifest.objects.retain(|object| matches!(object.kind, Kind::Trigger | Kind::Event));
         Ok(Programs { objects: manifest.objects, sequences, omitted: summary.omitted })
     }

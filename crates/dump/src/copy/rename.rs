@@ -47,7 +47,8 @@ impl Renames {
     }
 
     /// Whether no name changes.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

@@ -43,8 +43,8 @@ pub(super) struct FollowArgs {
     #[arg(long, value_name = "TIME", requires = "follow", value_parser = every)]
     verify_every: Option<Every>,
 
-    /// With --follow: let B take over once it has caught up and all rows were compared. A becomes read-only.
-    /// Until B has taken over, any failure leaves A as it was
+    /// With --follow: let B take over once it has caught up and all rows were compared. A becomes read-only,
+    /// with all its databases. Until B has taken over, a failure leaves A as it was
     #[arg(long, requires = "follow", conflicts_with = "dry_run")]
     cut_over: bool,
 
@@ -116,6 +116,9 @@ pub(super) fn run(
     let (from, to) = servers;
     let state = State::of(&dump::copy_id(from, request)?);
     if options.way_back {
+        if !request.renames.is_empty() {
+            return Err(usage("--way-back does not go with --rename: begin it after the cut-over, by hand"));
+        }
         let why = follow::refusals(&mut to.connect()?, &[])?;
         if !why.is_empty() {
             return Err(usage(format!("--way-back: B can't be followed: {}", why.join("; "))));
@@ -209,17 +212,18 @@ fn is_way_back(
     report: &Report,
 ) -> anyhow::Result<bool> {
     let (from, to) = servers;
-    let taken = State::of(&dump::copy_id(to, &turned(request))?).read(&mut from.connect()?)?;
-    let Some(how) = taken.and_then(|noted| noted.cut_over).filter(|how| how.is_over) else {
+    let taken = State::of(&dump::copy_id(to, &turned(request))?);
+    let noted = taken.read(&mut from.connect()?)?;
+    let Some(how) = noted.and_then(|noted| noted.cut_over).filter(|how| how.is_over) else {
         return Ok(false);
     };
     let mut target = to.connect()?;
-    if let Some(noted) = state.read(&mut target)? {
-        // The two have changed places more often. Whoever is read-only is the copy.
-        let was_over = noted.cut_over.is_some_and(|how| how.is_over);
-        if !was_over || target.value("SELECT @@GLOBAL.read_only")?.as_deref() == Some("0") {
-            return Ok(false);
-        }
+    let is_begun =
+        state.read(&mut target)?.is_some_and(|noted| !noted.cut_over.is_some_and(|how| how.is_over));
+    if is_begun {
+        // What said that A has taken over has served.
+        follow::forget(&taken, from, request.write.no_binlog)?;
+        return Ok(false);
     }
     if !request.write.resume {
         return Err(usage("A has taken over from B; --resume applies to B what A has committed since then"));
@@ -229,6 +233,9 @@ fn is_way_back(
             "A had no binary log when it took over from B, so nobody knows what it has committed since then",
         ));
     };
+    if !state.lock(&mut target)? {
+        return Err(follow::Error::Busy.into());
+    }
     follow::let_us_write(to)?;
     let tables = followed(from, &dump::standby(context, servers, request)?)?;
     let place = format!("{}:{}", reached.position.file, reached.position.offset);
@@ -251,7 +258,7 @@ fn is_noted(
     if !request.write.resume {
         return Err(usage("B has such a copy, which follows A; continue it with --resume"));
     }
-    if follow::give_back(state, servers, &noted, request.write.no_binlog)? {
+    if noted.cut_over.is_some() && follow::give_back(state, servers, request.write.no_binlog)? {
         report.warn(
             "a cut-over was cut off: A can be written again; if --hook was given, lead the application to A",
         );

@@ -24,6 +24,7 @@ fn tell(state: &State, noted: &Noted, session: &mut Session, report: &Report) ->
     let position = &noted.reached.position;
     let how = match (&noted.cut_over, &noted.stopped) {
         (Some(CutOver { is_over: true, .. }), _) => "has taken over".to_owned(),
+        (Some(_), _) if is_running => "takes over now".to_owned(),
         (Some(_), _) => "a cut-over was cut off: --resume gives the source back".to_owned(),
         (None, Some(why)) => format!("ended at {why}"),
         (None, None) if is_running => "follows".to_owned(),

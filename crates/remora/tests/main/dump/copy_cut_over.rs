@@ -264,6 +264,10 @@ fn a_cut_over_that_is_killed_can_be_taken_back_or_has_happened() {
         let later = under_writers(&pair, 100_000_000, || {
             let running = spawn(&pair, &[&cut_over[..], &["--hook", &hook]].concat());
             until("the command runs", || mark.exists());
+            // Nobody else gives the source back meanwhile.
+            once(&pair, &["--resume"]).exits(11);
+            assert_eq!(read_only(&mut pair.source()), "1");
+            assert_status(&pair, &["takes over now"]);
             running.kill();
         });
         assert_eq!(read_only(&mut pair.source()), "1");
@@ -293,8 +297,13 @@ fn a_cut_over_that_is_killed_can_be_taken_back_or_has_happened() {
         let triggers = "SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = 'd'";
         assert_eq!(target.value(triggers).unwrap().as_deref(), Some("0"));
         execute(&mut source, &["INSERT INTO d.counted (v) VALUES (5)"]);
-        Ended::of(&command(&pair, &cut_over).output().unwrap()).exits(0);
+        let mut running = spawn(&pair, &["--resume", "--cut-over", "--watch", "600s"]);
+        running.until_says("cut over: ");
         assert_same(&pair);
+        // Nobody needs the source any more.
+        let mut pair = pair;
+        pair.from.kill().unwrap();
+        running.end().exits(0).says(&["late writes to the source can't be looked for"]);
     });
 }
 
