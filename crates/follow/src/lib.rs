@@ -157,32 +157,31 @@ fn attempts(
     let end = end(request)?;
     loop {
         let before = summary.transactions;
-        match run(request, shared, (end.as_ref(), stop), summary) {
-            // It has ended, whatever became of the log's connection.
-            Err(error) => match shared.take_end() {
-                Some(ended) => return ended,
-                None if shared.is_cut_over() => {
-                    shared.report.warn(&format!("late writes to the source can't be looked for: {error}"));
-                    return Ok(());
-                }
-                None => match error.is_passing() {
-                    true => {
-                        if summary.transactions > before {
-                            pause = PAUSE;
-                        }
-                        shared.report.warn(&format!("{error}; trying again"));
-                        if !progress::pause(pause, stop) {
-                            summary.is_stopped = true;
-                            return Ok(());
-                        }
-                        pause = (pause * 2).min(PAUSE_MAX);
-                    }
-                    false => return Err(error),
-                },
-            },
+        let error = match run(request, shared, (end.as_ref(), stop), summary) {
+            Err(error) => error,
             // What ran in the background is not tried again.
             Ok(ended) => return ended,
+        };
+        // It may have ended while the log could not be read.
+        if let Some(ended) = shared.take_end() {
+            return ended;
         }
+        if shared.is_cut_over() {
+            shared.report.warn(&format!("late writes to the source can't be looked for: {error}"));
+            return Ok(());
+        }
+        if !error.is_passing() {
+            return Err(error);
+        }
+        if summary.transactions > before {
+            pause = PAUSE;
+        }
+        shared.report.warn(&format!("{error}; trying again"));
+        if !progress::pause(pause, stop) {
+            summary.is_stopped = true;
+            return Ok(());
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

@@ -16,6 +16,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "guide/point-in-time",
     "guide/undo-a-delete",
     "guide/move-to-a-new-server",
+    "guide/move-while-it-runs",
     "guide/upgrade-settings",
     "guide/slow-server",
     "guide/server-is-full",

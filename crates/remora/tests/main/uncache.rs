@@ -149,11 +149,11 @@ fn dirty_pages_are_not_lost() {
     for round in 0..20u8 {
         let bytes = vec![round; LEN];
         std::fs::write(&path, &bytes).unwrap();
-        // The kernel may have written some of it already; the rest stays, and is reported.
+        // Only what was not on disk yet stays. The kernel may write some of it at any time.
         let ended = run(folder.path(), &["--json", "fresh"]).exits(0);
         let told = line(&ended, "fresh");
-        if told["dirty_after"] == 0 {
-            assert_eq!(told["resident_after"], 0, "{told}");
+        if let Some(dirty) = told["dirty_before"].as_u64() {
+            assert!(told["resident_after"].as_u64().unwrap() <= dirty, "{told}");
         }
         let ended = run(folder.path(), &["--json", "--sync", "fresh"]).exits(0);
         assert_eq!(line(&ended, "fresh")["resident_after"], 0);

@@ -307,6 +307,56 @@ fn a_cut_over_that_is_killed_can_be_taken_back_or_has_happened() {
     });
 }
 
+/// A row that the source changes after all rows were compared, and that the target does not take as it is.
+#[test]
+fn what_was_changed_last_is_compared_before_the_copy_takes_over() {
+    on_products(&of_today(products()), |product| {
+        let pair = made(product);
+        let mut holder = pair.source();
+        execute(&mut holder, &["REPLACE INTO d.word VALUES ('slow', 1)"]);
+        once(&pair, &[]).exits(0);
+        execute(
+            &mut pair.target(),
+            &["CREATE TRIGGER d.strange BEFORE INSERT ON d.word FOR EACH ROW SET NEW.n = 77"],
+        );
+        assert!(holder.lock("hold", 0).unwrap());
+        let mut slow = pair.source();
+        std::thread::scope(|scope| {
+            let update = "UPDATE d.word SET n = n + 1 + 0 * GET_LOCK('hold', 1000) WHERE w = 'slow'";
+            scope.spawn(move || execute(&mut slow, &[update]));
+            let mut watcher = pair.source();
+            let mut until_runs = |what: &str| {
+                let query =
+                    format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '{what}%'");
+                until(what, || watcher.value(&query).unwrap().as_deref() == Some("1"));
+            };
+            until_runs("UPDATE d.word");
+            let running = spawn(&pair, &["--resume", "--cut-over", "--within", "60s"]);
+            until_runs("FLUSH LOCAL TABLES");
+            holder.unlock("hold").unwrap();
+            let words = ["at the cut-over", "table `d`.`word` has 1 differing row, key \"slow\""];
+            running.end().exits(4).says(&words);
+        });
+        assert_eq!(read_only(&mut pair.source()), "0");
+    });
+}
+
+#[test]
+fn the_way_back_may_begin_at_once() {
+    on_products(&of_today(products()), |product| {
+        let pair = made(product);
+        let mut running = spawn(&pair, &["--cut-over", "--watch", "0s", "--way-back"]);
+        running.until_says("A took over from B at");
+        execute(&mut pair.target(), &["INSERT INTO d.two VALUES ('back', 1, NULL)"]);
+        let mut source = pair.source();
+        let found = "SELECT COUNT(*) FROM d.two WHERE k = 'back'";
+        until("it is on the old source", || source.value(found).unwrap().as_deref() == Some("1"));
+        running.signal("INT");
+        running.end().exits(130);
+        assert_same(&pair);
+    });
+}
+
 #[test]
 fn what_is_written_to_the_source_afterwards_is_told() {
     on_products(&of_today(products()), |product| {
