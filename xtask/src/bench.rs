@@ -22,7 +22,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("block") => block::run(rest),
         Some("copy") => dump::copy::run(rest),
         Some("dump") => dump::run(rest),
-        Some("follow") => dump::follow::run(),
         Some("import") => import::run(rest),
         Some("pack") => pack::run(rest),
         Some("physical") => physical::run(rest),
@@ -31,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
         _ => bail!(
-            "cargo xtask bench AREA; areas: before, block, copy, dump, follow, import, pack, physical, queue, recovery, stat, url"
+            "cargo xtask bench AREA; areas: before, block, copy, dump, import, pack, physical, queue, recovery, stat, url"
         ),
     }
 }

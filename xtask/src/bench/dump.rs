@@ -3,7 +3,6 @@
 
 pub(super) mod copy;
 mod data;
-pub(super) mod follow;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
