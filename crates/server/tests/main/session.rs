@@ -254,9 +254,9 @@ fn a_deadlock_is_retryable() {
     let first = std::thread::spawn(move || a.execute(&statement));
     let second = b.execute(&format!("UPDATE {db}.t SET b = 2 WHERE a = 1"));
     let errors: Vec<Error> = [first.join().unwrap(), second].into_iter().filter_map(Result::err).collect();
-    assert_eq!(errors.len(), 1);
-    assert_eq!(errors[0].code(), Some(1213));
-    assert!(errors[0].is_retryable() && !errors[0].is_connection_lost());
+    // A server that is very busy may end both: the other one may wait for too long.
+    assert!(errors.iter().any(|error| error.code() == Some(1213)), "{errors:?}");
+    assert!(errors.iter().all(|error| error.is_retryable() && !error.is_connection_lost()), "{errors:?}");
 }
 
 #[test]
