@@ -42,6 +42,14 @@ struct Since {
     deadline: Instant,
 }
 
+/// What is done while the source is locked.
+struct Steps<'a> {
+    since: Since,
+    /// Statements that keep others from the target.
+    quiet: Vec<&'a str>,
+    programs: &'a Programs,
+}
+
 /// Hands over.
 pub(crate) struct Handover<'a> {
     pub(crate) request: &'a Request<'a>,
@@ -76,18 +84,28 @@ impl Handover<'_> {
                 "SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}"
             ))?;
         }
+        let quiet = self.quiet(&mut target, &programs)?;
         report.state("locking the source");
         let mut lock = SourceLock::take(request.from, variables, self.cut_over.within)?;
         let since = Since { place: since, deadline: lock.since + self.cut_over.within };
-        let done = self.steps(&mut lock, since, (&mut target, &mut reader), &programs);
+        let how = CutOver {
+            is_over: false,
+            variables: lock.variables.clone(),
+            undo: programs.removal().into_iter().chain(quiet.iter().map(|(_, undo)| undo.clone())).collect(),
+            source: lock.end.clone(),
+            target: None,
+        };
+        let quiet = quiet.iter().map(|(statement, _)| statement.as_str()).collect();
+        let steps = Steps { since, quiet, programs: &programs };
+        let done = self.steps(&mut lock, (&mut target, &mut reader), &steps, how.clone());
         match done {
-            Ok(how) => self.over(lock, &how),
+            Ok(()) => self.over(lock, &how),
             // It stays closed.
             Err(error @ Error::Unknown(_)) => {
                 lock.release().ok();
                 return Err(error);
             }
-            Err(error) => return Err(self.give_up(lock, &programs.removal(), error)),
+            Err(error) => return Err(self.give_up(lock, &how.undo, error)),
         }
         report.state("looking for late writes to the source");
         // It has an end of its own: the one who follows reads on meanwhile.
@@ -171,10 +189,7 @@ impl Handover<'_> {
         let mut names: Vec<String> = rows.into_iter().flatten().flatten().collect();
         let is_copied = |name: &str| self.followed.iter().any(|followed| followed.table.name.schema == name);
         names.retain(|name| {
-            !SYSTEM_SCHEMAS.contains(&name.as_str())
-                && name != OWN_SCHEMA
-                && name != "test"
-                && !is_copied(name)
+            !SYSTEM_SCHEMAS.contains(&name.as_str()) && name != OWN_SCHEMA && !is_copied(name)
         });
         Ok(names)
     }
@@ -252,19 +267,15 @@ impl Handover<'_> {
     fn steps(
         &self,
         lock: &mut SourceLock,
-        since: Since,
         (target, reader): (&mut Session, &mut Session),
-        programs: &Programs,
-    ) -> Result<CutOver, Error> {
+        Steps { since, quiet, programs }: &Steps<'_>,
+        mut how: CutOver,
+    ) -> Result<(), Error> {
         let request = self.request;
-        let mut how = CutOver {
-            is_over: false,
-            variables: lock.variables.clone(),
-            undo: [programs.removal(), self.quiet(target, programs)?].concat(),
-            source: lock.end.clone(),
-            target: None,
-        };
         request.state.cut_over(target, Some(&how))?;
+        for statement in quiet {
+            target.execute(statement)?;
+        }
         self.catch_up(lock, since.deadline)?;
         if self.shared.have_programs_changed() {
             let why = "a trigger or an event of the source was changed at this moment";
@@ -286,33 +297,25 @@ impl Handover<'_> {
         lock.end_writers()?;
         lock.check(request.from)?;
         how.is_over = true;
-        self.note_over(target, &how)?;
-        Ok(how)
+        self.note_over(target, &how)
     }
 
-    /// Keeps events on the target from running, and others from writing to it while a command leads them
-    /// there. Returns the statements that take this back.
-    fn quiet(&self, target: &mut Session, programs: &Programs) -> Result<Vec<String>, Error> {
-        let mut undo = Vec::new();
-        let is_on = |session: &mut Session, name: &str| -> Result<bool, Error> {
-            let value = session.value(&format!("SELECT @@GLOBAL.{name}"))?;
-            Ok(value.is_some_and(|value| value == "ON" || value == "1"))
+    /// Statements that keep events on the target from running, and others from writing to it while a command
+    /// leads them there, each with the one that takes it back. Nothing is changed yet.
+    fn quiet(&self, target: &mut Session, programs: &Programs) -> Result<Vec<(String, String)>, Error> {
+        let mut is = |name: &str, wanted: [&str; 2]| -> Result<bool, Error> {
+            let value = target.value(&format!("SELECT @@GLOBAL.{name}"))?;
+            Ok(value.is_some_and(|value| wanted.contains(&value.as_str())))
         };
-        if programs.has_events() && is_on(target, "event_scheduler")? {
-            target.execute("SET GLOBAL event_scheduler = OFF")?;
-            undo.push("SET GLOBAL event_scheduler = ON".to_owned());
+        let set = |name: &str, value: &str| format!("SET GLOBAL {name} = {value}");
+        let mut quiet = Vec::new();
+        if programs.has_events() && is("event_scheduler", ["ON", "1"])? {
+            quiet.push((set("event_scheduler", "OFF"), set("event_scheduler", "ON")));
         }
-        if self.cut_over.hook.is_some() && !is_on(target, "read_only")? {
-            match target.execute("SET GLOBAL read_only = ON") {
-                // This account has no right to that; then the command has to take care.
-                Err(error) if error.code().is_some() => {}
-                done => {
-                    done?;
-                    undo.push("SET GLOBAL read_only = OFF".to_owned());
-                }
-            }
+        if self.cut_over.hook.is_some() && is("read_only", ["OFF", "0"])? {
+            quiet.push((set("read_only", "ON"), set("read_only", "OFF")));
         }
-        Ok(undo)
+        Ok(quiet)
     }
 
     /// Notes that the target has taken over. If the answer is lost, another session looks.

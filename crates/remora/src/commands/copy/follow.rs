@@ -241,6 +241,8 @@ fn is_way_back(
     let place = format!("{}:{}", reached.position.file, reached.position.offset);
     let noted = Noted { source: from.to_string(), reached, stopped: None, tables, cut_over: None };
     follow::begin(state, to, &noted, request.write.no_binlog)?;
+    // It has served: a later run must not begin there once more.
+    follow::forget(&taken, from, request.write.no_binlog)?;
     report.note(&format!(
         "A took over from B at {place} of its log: what it has committed since then goes to B"
     ));

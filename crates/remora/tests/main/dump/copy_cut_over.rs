@@ -1,6 +1,7 @@
 //! The copy takes over from its source, or the source is as it was.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,14 +21,17 @@ fn cut_over(pair: &Pair, arguments: &[&str]) -> Ended {
     Ended::of(&command(pair, &all).output().unwrap())
 }
 
+/// Asks B for its copies.
+fn status(pair: &Pair) -> Command {
+    let mut command = remora(pair.folder.path());
+    command.args(["copy", "--no-defaults", "-u", "root", "status", &url(&pair.to)]);
+    command
+}
+
 /// What B says of its copies, and whether the JSON says it, too.
 #[track_caller]
 fn assert_status(pair: &Pair, words: &[&str]) {
-    let run = |further: &[&str]| {
-        let mut command = remora(pair.folder.path());
-        command.args(["copy", "--no-defaults", "-u", "root", "status", &url(&pair.to)]).args(further);
-        Ended::of(&command.output().unwrap()).exits(0).out
-    };
+    let run = |further: &[&str]| Ended::of(&status(pair).args(further).output().unwrap()).exits(0).out;
     let said = run(&[]);
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
     schema::check("copy", &run(&["--json"])).unwrap();
@@ -217,6 +221,7 @@ fn whatever_fails_leaves_the_source_as_it_was() {
                 running.join().unwrap();
             }
             assert_eq!(read_only(&mut source), "0");
+            assert_eq!(read_only(&mut pair.target()), "0");
             // Even a transaction that was open.
             execute(&mut open, &["COMMIT", "DELETE FROM d.two WHERE k = 'open'"]);
             let triggers = "SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = 'd'";
@@ -347,6 +352,8 @@ fn the_way_back_may_begin_at_once() {
         let pair = made(product);
         let mut running = spawn(&pair, &["--cut-over", "--watch", "0s", "--way-back"]);
         running.until_says("A took over from B at");
+        // A later run can't begin there once more.
+        until("that has served", || Ended::of(&status(&pair).output().unwrap()).exits(0).out.is_empty());
         execute(&mut pair.target(), &["INSERT INTO d.two VALUES ('back', 1, NULL)"]);
         let mut source = pair.source();
         let found = "SELECT COUNT(*) FROM d.two WHERE k = 'back'";
