@@ -150,13 +150,10 @@ impl Handover<'_> {
         if let Err(error) = lock.release() {
             report.warn(&format!("the source is read-only, but its lock did not end well: {error}"));
         }
-        let gtid = if end.gtid.is_empty() { String::new() } else { format!(", {}", end.gtid) };
         report.note(&format!(
-            "cut over: writes were refused for {:.2} s; {} equal at {}:{}{gtid}; the source stays read-only",
+            "cut over: writes were refused for {:.2} s; {} equal at {end}; the source stays read-only",
             closed.as_secs_f64(),
             count(self.followed.len(), "table"),
-            end.file,
-            end.offset,
         ));
     }
 
@@ -368,8 +365,7 @@ pub fn give_back(state: &State, (from, to): (&Target, &Target), no_binlog: bool)
     let Some(how) = state.how(&mut target)? else { return Ok(false) };
     if how.is_over {
         open(&mut target, &how)?;
-        let place = format!("at {}:{} of the source's log", how.source.file, how.source.offset);
-        return Err(Error::Over(place));
+        return Err(Error::Over(format!("at {} of the source's log", how.source)));
     }
     source_lock::set(&mut from.connect()?, &how.variables)?;
     take_back(&mut target, state, &how.undo)?;

@@ -12,7 +12,6 @@ use binlog::reader::Reader;
 use binlog::row::{self, Row};
 use binlog::tables::Tables;
 use progress::count;
-use server::Position;
 use transactions::is_frame;
 use transactions::names::{self, number};
 
@@ -99,7 +98,7 @@ impl<'a> Follower<'a> {
         };
         shared.touched.receive(&follower.reached.position);
         shared.touched.apply(&follower.reached.position);
-        follower.summary.reached = follower.place();
+        follower.summary.reached = follower.reached.position.to_string();
         follower
     }
 
@@ -148,7 +147,7 @@ impl<'a> Follower<'a> {
         if self.is_settled() || self.shared.is_cut_over() {
             return Ok(());
         }
-        let place = self.place();
+        let place = self.reached.position.to_string();
         self.applier.rows(&mut self.window).map_err(|failed| failed.at(&place))?;
         self.commit()
     }
@@ -159,7 +158,7 @@ impl<'a> Follower<'a> {
         self.shared.touched.apply(&self.reached.position);
         self.summary.transactions += self.gathered;
         self.summary.changes += std::mem::take(&mut self.changes);
-        self.summary.reached = self.place();
+        self.summary.reached = self.reached.position.to_string();
         (self.gathered, self.since) = (0, None);
         Ok(())
     }
@@ -175,7 +174,7 @@ impl<'a> Follower<'a> {
         let (transactions, changes) = (self.summary.transactions, self.summary.changes);
         self.shared.report.note(&format!(
             "caught up: {}; {} of {} applied",
-            self.place(),
+            self.reached.position,
             count(changes, "change"),
             count(transactions, "transaction")
         ));
@@ -187,13 +186,6 @@ impl<'a> Follower<'a> {
         if is_at_end || self.latest_s > 0 {
             self.shared.report.state(&format!("{behind} s behind{}", self.shared.words()));
         }
-    }
-
-    /// `binlog.000004:4711, 0-1-42`
-    fn place(&self) -> String {
-        let Position { file, offset, gtid } = &self.reached.position;
-        let gtid = if gtid.is_empty() { String::new() } else { format!(", {gtid}") };
-        format!("{file}:{offset}{gtid}")
     }
 
     /// Takes an event; `bytes` are all of it.
@@ -379,7 +371,7 @@ impl<'a> Follower<'a> {
             (open.is_spilled, open.bytes) = (true, 0);
         }
         self.apply()?;
-        let place = self.place();
+        let place = self.reached.position.to_string();
         self.applier.rows(&mut self.window).map_err(|failed| failed.at(&place))
     }
 

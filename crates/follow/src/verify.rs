@@ -277,7 +277,7 @@ impl<'a> Verifier<'a> {
             }
             let sides = (&mut sessions.source, &mut sessions.target);
             let what = self.difference(sides, piece, &left_out)?;
-            return Err(Error::Different { place: shown(&highest), what });
+            return Err(Error::Different { place: highest.to_string(), what });
         }
         Ok(Some(Found { sum: total, from }))
     }
@@ -411,9 +411,4 @@ fn cut(text: &str) -> String {
         Some((at, _)) => format!("{:?}...", text.get(..at).unwrap_or_default()),
         None => format!("{text:?}"),
     }
-}
-
-/// `binlog.000004:4711`
-fn shown(position: &Position) -> String {
-    format!("{}:{}", position.file, position.offset)
 }

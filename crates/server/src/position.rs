@@ -2,6 +2,8 @@
 //! names on each kind of server. MySQL 8.4 and later know none of those with MASTER and SLAVE, MariaDB and
 //! older MySQL none of the others.
 
+use std::fmt;
+
 use crate::{Error, Flavour, Session, error_code};
 
 /// A position in the binary log.
@@ -13,6 +15,15 @@ pub struct Position {
     pub offset: u64,
     /// The same as a GTID (MariaDB) or a set of them (MySQL); empty if the server has none.
     pub gtid: String,
+}
+
+/// `binlog.000004:4711, 0-1-42`
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Position { file, offset, gtid } = self;
+        write!(f, "{file}:{offset}")?;
+        if gtid.is_empty() { Ok(()) } else { write!(f, ", {gtid}") }
+    }
 }
 
 /// A row: a text for each column, `None` for NULL.

@@ -38,10 +38,9 @@ fn tell(state: &State, noted: &Noted, session: &mut Session, report: &Report) ->
         }))?;
         return Ok(());
     }
-    let gtid = if position.gtid.is_empty() { String::new() } else { format!(", {}", position.gtid) };
     let tables = count(noted.tables.len(), "table");
     report.data(&format!("{tables} of {}: {how}", noted.source))?;
-    report.data(&format!("  applied up to {}:{}{gtid}", position.file, position.offset))?;
+    report.data(&format!("  applied up to {position}"))?;
     report.data(&match verified {
         None => "  not verified".to_owned(),
         Some(Verified { at, rows, .. }) => format!("  verified {at} UTC: {} equal", count(rows, "row")),
