@@ -1,0 +1,1 @@
+//! Rows as Parquet, and Parquet as rows: bytes in, bytes out.
