@@ -40,7 +40,16 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
         let what = format!("{} bytes where the type has another length", stored.len());
         return Err(Error::Corrupt { what, place: place() });
     }
-    let done = match &column.kind {
+    let done = decode_as(&column.kind, stored, out);
+    done.map_err(|fault| Error::Corrupt { what: fault.to_owned(), place: place() })
+}
+
+/// Writes the text of a stored value of a type, which has a length that the type allows.
+///
+/// # Errors
+/// Why these bytes are not a value of the type.
+pub fn decode_as(kind: &Type, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    match kind {
         Type::Int { unsigned, zerofill, .. } => integer::decode(stored, *unsigned, *zerofill, out),
         Type::Float(format) | Type::Double(format) => float::decode(stored, *format, out),
         Type::Decimal { precision, scale, zerofill, .. } => {
@@ -54,7 +63,7 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
         Type::Timestamp { fraction, .. } => time::decode_timestamp(stored, *fraction, out),
         Type::Char { collation, .. } => text::decode_char(stored, *collation, out),
         Type::Varchar { compressed, .. } | Type::Blob { compressed, .. } => {
-            text::decode_variable(stored, text::plain_max(&column.kind), *compressed, out)
+            text::decode_variable(stored, text::plain_max(kind), *compressed, out)
         }
         Type::Enum(members) => enum_set::decode_enum(stored, members, out),
         Type::Set(members) => enum_set::decode_set(stored, members, out),
@@ -63,8 +72,7 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
         Type::Inet6 => uuid_inet::decode_inet6(stored, out),
         Type::Json => json::decode(stored, out),
         Type::Vector { .. } | Type::Geometry(_) => bytes::decode_plain(stored, out),
-    };
-    done.map_err(|fault| Error::Corrupt { what: fault.to_owned(), place: place() })
+    }
 }
 
 /// Writes the stored bytes for a text, as the server would with STRICT_ALL_TABLES.

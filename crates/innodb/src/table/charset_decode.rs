@@ -1,6 +1,6 @@
 //! Converts text from MariaDB's character sets to UTF-8, as the server itself does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use encoding_rs::Encoding;
@@ -42,16 +42,54 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     char::decode_utf16(units.iter().map(|bytes| unit(*bytes))).collect::<Result<_, _>>().ok()
 }
 
+/// The bytes of a text in a character set that has a line in [`CODES`], or is one of the WHATWG's.
+pub(super) fn bytes(text: &str, charset: &Charset) -> Option<Vec<u8>> {
+    let numbers = numbers().get(charset.name);
+    let encoding = standard(charset.name);
+    let mut bytes = Vec::with_capacity(text.len());
+    for char in text.chars() {
+        match (numbers.and_then(|numbers| numbers.get(&char)), encoding) {
+            (Some(number), _) => {
+                let big = number.to_be_bytes();
+                let zeros = big.iter().take(3).take_while(|byte| **byte == 0).count();
+                bytes.extend_from_slice(&big[zeros..]);
+            }
+            (None, Some(encoding)) => {
+                let mut utf8 = [0; 4];
+                let (encoded, _, has_failed) = encoding.encode(char.encode_utf8(&mut utf8));
+                if has_failed {
+                    return None;
+                }
+                bytes.extend_from_slice(&encoded);
+            }
+            (None, None) => return None,
+        }
+    }
+    Some(bytes)
+}
+
+/// The numbers of characters, the smallest if there are several, for each character set of [`CODES`].
+fn numbers() -> &'static BTreeMap<&'static str, HashMap<char, u32>> {
+    static KNOWN: OnceLock<BTreeMap<&str, HashMap<char, u32>>> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let inverse = |codes: &Codes| {
+            let mut numbers = HashMap::new();
+            for (last, (first, unicode)) in codes {
+                for number in *first..=*last {
+                    if let Some(char) = char::from_u32(unicode + (number - first)) {
+                        numbers.entry(char).or_insert(number);
+                    }
+                }
+            }
+            numbers
+        };
+        codes().iter().map(|(name, codes)| (*name, inverse(codes))).collect()
+    })
+}
+
 /// A text whose characters are ASCII, or begin with a byte from 0x80 on.
 fn east_asian(bytes: &[u8], name: &str) -> Option<String> {
-    let encoding = match name {
-        "big5" => encoding_rs::BIG5,
-        "euckr" => encoding_rs::EUC_KR,
-        "sjis" | "cp932" => encoding_rs::SHIFT_JIS,
-        "ujis" | "eucjpms" => encoding_rs::EUC_JP,
-        "gb2312" | "gbk" => encoding_rs::GBK,
-        _ => return None,
-    };
+    let encoding = standard(name)?;
     let differences = codes().get(name);
     let (mut text, mut rest) = (String::with_capacity(bytes.len()), bytes);
     while let Some(first) = rest.first() {
@@ -64,6 +102,18 @@ fn east_asian(bytes: &[u8], name: &str) -> Option<String> {
         rest = behind;
     }
     Some(text)
+}
+
+/// The WHATWG's encoding that a character set nearly is.
+fn standard(name: &str) -> Option<&'static Encoding> {
+    Some(match name {
+        "big5" => encoding_rs::BIG5,
+        "euckr" => encoding_rs::EUC_KR,
+        "sjis" | "cp932" => encoding_rs::SHIFT_JIS,
+        "ujis" | "eucjpms" => encoding_rs::EUC_JP,
+        "gb2312" | "gbk" => encoding_rs::GBK,
+        _ => return None,
+    })
 }
 
 /// The bytes of the character that begins with this one.
@@ -135,6 +185,23 @@ mod tests {
             ("cp1250", b"\x81"),
         ] {
             assert_eq!(text(charset, bytes), None, "{charset}");
+        }
+    }
+
+    #[test]
+    fn text_goes_back_to_its_bytes() {
+        for charset in crate::table::collation::Charset::all() {
+            for byte in 0..=u8::MAX {
+                let bytes = vec![0; usize::from(charset.min) - 1].into_iter().chain([byte]).collect::<Vec<_>>();
+                let Some(text) = charset.text(&bytes) else { continue };
+                let back = charset.bytes(&text).unwrap_or_else(|| panic!("{} {byte}", charset.name));
+                assert_eq!(charset.text(&back), Some(text), "{} {byte}", charset.name);
+            }
+        }
+        for (charset, bytes) in [("gbk", b"\xc4\xe3"), ("cp932", b"\x81\x5f"), ("big5", b"\xc6\xe7")] {
+            let charset = Collation::of_charset(charset).unwrap().charset();
+            assert_eq!(charset.bytes(&charset.text(bytes).unwrap()).as_deref(), Some(&bytes[..]));
+            assert_eq!(charset.bytes("\u{1f600}"), None);
         }
     }
 

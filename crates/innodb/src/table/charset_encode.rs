@@ -1,6 +1,7 @@
 //! Converts UTF-8 to other character sets: ENUM and SET members are stored in the character set of their
 //! column.
 
+use super::charset_decode;
 use super::collation::Charset;
 
 /// What the bytes 0x80 to 0x9f mean in latin1: Windows' code page 1252, with control characters where that
@@ -29,6 +30,21 @@ pub(super) fn from_utf8(text: &str, charset: Charset) -> Option<Vec<u8>> {
             Some(text.as_bytes().to_vec())
         }
         _ => None,
+    }
+}
+
+impl Charset {
+    /// The bytes of a text; `None` if it has a character that this character set lacks. If several codes mean
+    /// the character, the first one: the bytes that [`Charset::text`] took may be others.
+    #[must_use]
+    pub fn bytes(&self, text: &str) -> Option<Vec<u8>> {
+        match self.name {
+            "utf8mb4" | "utf8mb3" | "binary" | "ucs2" | "utf16" | "utf16le" | "utf32" | "latin1" => {
+                from_utf8(text, *self)
+            }
+            "ascii" => text.is_ascii().then(|| text.as_bytes().to_vec()),
+            _ => charset_decode::bytes(text, self),
+        }
     }
 }
 

@@ -1,0 +1,124 @@
+//! Chooses the encoding of each field by trying those that all readers know on the first rows of a table. The
+//! library's own choice, a dictionary for everything, makes files of ids and coordinates twice as large.
+
+use std::sync::{Arc, OnceLock};
+
+use parquet::basic::Encoding;
+use parquet::file::properties::WriterPropertiesBuilder;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
+
+use crate::Error;
+use crate::leaf::{Leaf, Values};
+
+/// The encodings of a table's files. The first file with rows chooses them, for all that share this.
+#[derive(Clone, Debug, Default)]
+pub struct Encodings(Arc<OnceLock<Vec<Choice>>>);
+
+/// How a field is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Whether a dictionary is tried first.
+    has_dictionary: bool,
+    /// How values are encoded without one.
+    encoding: Encoding,
+}
+
+impl Encodings {
+    /// What was chosen, or is chosen now by these rows: those of all fields, frozen.
+    pub(crate) fn get(
+        &self,
+        schema: &Type,
+        leaves: &[&Leaf],
+        base: &dyn Fn() -> WriterPropertiesBuilder,
+    ) -> Result<&[Choice], Error> {
+        if let Some(chosen) = self.0.get() {
+            return Ok(chosen);
+        }
+        let fields = fields(schema);
+        let chosen: Vec<Choice> =
+            leaves.iter().zip(fields).map(|(leaf, (field, path))| choose(leaf, field, &path, base)).collect::<Result<_, _>>()?;
+        Ok(self.0.get_or_init(|| chosen))
+    }
+}
+
+/// Sets the encoding of each field.
+pub(crate) fn set(
+    mut properties: WriterPropertiesBuilder,
+    schema: &Type,
+    choices: &[Choice],
+) -> WriterPropertiesBuilder {
+    for ((_, path), choice) in fields(schema).into_iter().zip(choices) {
+        properties = choice.set(properties, path);
+    }
+    properties
+}
+
+impl Choice {
+    fn set(self, properties: WriterPropertiesBuilder, path: ColumnPath) -> WriterPropertiesBuilder {
+        properties
+            .set_column_dictionary_enabled(path.clone(), self.has_dictionary)
+            .set_column_encoding(path, self.encoding)
+    }
+}
+
+/// The fields with values: what a field of the schema is, and its path.
+fn fields(schema: &Type) -> Vec<(&Arc<Type>, ColumnPath)> {
+    let path = |field: &Arc<Type>| {
+        let mut parts = Vec::new();
+        let mut at = Some(field);
+        while let Some(field) = at {
+            parts.push(field.name().to_owned());
+            at = if field.is_primitive() { None } else { field.get_fields().first() };
+        }
+        ColumnPath::new(parts)
+    };
+    schema.get_fields().iter().map(|field| (field, path(field))).collect()
+}
+
+/// The encodings that all readers know for such values. Splitting numbers into their bytes is not among them:
+/// Spark 3.5 refuses it for integers, DuckDB and polars for decimals of more than 64 bits.
+fn candidates(values: &Values) -> &'static [Encoding] {
+    match values {
+        Values::Bool(_) => &[Encoding::RLE],
+        Values::Int32(_) | Values::Int64(_) => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
+        Values::Float(_) | Values::Double(_) => &[Encoding::PLAIN],
+        Values::Bytes(..) => {
+            &[Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY]
+        }
+        Values::Fixed(..) => &[Encoding::PLAIN, Encoding::DELTA_BYTE_ARRAY],
+    }
+}
+
+fn choose(
+    leaf: &Leaf,
+    field: &Arc<Type>,
+    path: &ColumnPath,
+    base: &dyn Fn() -> WriterPropertiesBuilder,
+) -> Result<Choice, Error> {
+    let schema = Arc::new(Type::group_type_builder("schema").with_fields(vec![field.clone()]).build()?);
+    let bytes = |choice: Choice| -> Result<usize, Error> {
+        let properties = choice.set(base(), path.clone()).build();
+        let mut file = SerializedFileWriter::new(Vec::new(), schema.clone(), Arc::new(properties))?;
+        let mut group = file.next_row_group()?;
+        if let Some(mut column) = group.next_column()? {
+            leaf.write(&mut column)?;
+            column.close()?;
+        }
+        group.close()?;
+        Ok(file.into_inner()?.len())
+    };
+    let mut best = Choice { has_dictionary: false, encoding: Encoding::PLAIN };
+    let mut least = usize::MAX;
+    for encoding in candidates(&leaf.values) {
+        let choice = Choice { has_dictionary: false, encoding: *encoding };
+        let bytes = bytes(choice)?;
+        if bytes < least {
+            (least, best) = (bytes, choice);
+        }
+    }
+    // Where the dictionary becomes too large, the best one of the others takes over.
+    let choice = Choice { has_dictionary: true, ..best };
+    let is_better = !matches!(leaf.values, Values::Bool(_)) && bytes(choice)? < least;
+    Ok(if is_better { choice } else { best })
+}

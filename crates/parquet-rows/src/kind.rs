@@ -1,0 +1,232 @@
+//! The kinds of columns: which type of Parquet each has, and how its values go from text and back.
+
+use innodb::table::Type as SqlType;
+use innodb::table::collation::Charset;
+use innodb::value::{decode_as, encode_as};
+use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as PhysicalType};
+use parquet::schema::types::{PrimitiveTypeBuilder, Type};
+use std::sync::Arc;
+
+use crate::Error;
+use crate::date::{parse_date, parse_datetime, print_date, print_datetime};
+use crate::leaf::{Leaf, Values};
+use crate::number::{Number, Store};
+use crate::value::Value;
+
+/// Values of more bytes are odd: readers take a page into memory as a whole.
+pub(crate) const VALUE_BYTES_MAX: usize = 256 << 20;
+
+/// A kind of column.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Number(Number),
+    /// One bit.
+    Bool,
+    /// That many bits, in whole bytes, the highest first.
+    Bits(u8),
+    Date,
+    /// With that many digits of a second.
+    Datetime {
+        fraction: u8,
+        is_utc: bool,
+    },
+    Float(SqlType),
+    Double(SqlType),
+    /// Text in this character set.
+    Text(Charset),
+    Bytes,
+    Geometry,
+    Vector,
+}
+
+impl Kind {
+    /// Text in UTF-8.
+    pub(crate) fn utf8() -> Kind {
+        Kind::Text(Charset { name: "utf8mb4", min: 1, max: 4 })
+    }
+
+    /// The fields of a column in the file: one, or two for a geometry.
+    pub(crate) fn fields(&self, name: &str) -> Result<Vec<Type>, Error> {
+        let logical = |physical, logical| plain(name, physical).with_logical_type(Some(logical)).build();
+        let one = match self {
+            Kind::Number(number) => return Ok(vec![number_field(name, *number)?]),
+            Kind::Bits(64) => number_field(name, Number::decimal(20, 0, 1))?,
+            Kind::Bool => plain(name, PhysicalType::BOOLEAN).build()?,
+            Kind::Bits(_) => plain(name, PhysicalType::INT64).build()?,
+            Kind::Date => logical(PhysicalType::INT32, LogicalType::Date)?,
+            Kind::Datetime { is_utc, .. } => {
+                logical(PhysicalType::INT64, LogicalType::timestamp(*is_utc, TimeUnit::MICROS))?
+            }
+            Kind::Float(_) => plain(name, PhysicalType::FLOAT).build()?,
+            Kind::Double(_) => plain(name, PhysicalType::DOUBLE).build()?,
+            Kind::Text(_) => logical(PhysicalType::BYTE_ARRAY, LogicalType::String)?,
+            Kind::Bytes => plain(name, PhysicalType::BYTE_ARRAY).build()?,
+            Kind::Geometry => {
+                let srid = plain(&format!("{name}__srid"), PhysicalType::INT64).build()?;
+                return Ok(vec![plain(name, PhysicalType::BYTE_ARRAY).build()?, srid]);
+            }
+            Kind::Vector => {
+                let element = Type::primitive_type_builder("element", PhysicalType::FLOAT)
+                    .with_repetition(Repetition::REQUIRED);
+                let list = Type::group_type_builder("list")
+                    .with_repetition(Repetition::REPEATED)
+                    .with_fields(vec![Arc::new(element.build()?)]);
+                Type::group_type_builder(name)
+                    .with_repetition(Repetition::OPTIONAL)
+                    .with_logical_type(Some(LogicalType::List))
+                    .with_fields(vec![Arc::new(list.build()?)])
+                    .build()?
+            }
+        };
+        Ok(vec![one])
+    }
+
+    /// Places for the values of a column, one for each of its fields.
+    pub(crate) fn leaves(&self) -> Vec<Leaf> {
+        let number = |number: Number| match number.store {
+            Store::Int32 => Values::Int32(Vec::new()),
+            Store::Int64 => Values::Int64(Vec::new()),
+            Store::Fixed(bytes) => Values::Fixed(bytes, Vec::new()),
+        };
+        let values = match self {
+            Kind::Number(kind) => number(*kind),
+            Kind::Bits(64) => number(Number::decimal(20, 0, 1)),
+            Kind::Bool => Values::Bool(Vec::new()),
+            Kind::Date => Values::Int32(Vec::new()),
+            Kind::Bits(_) | Kind::Datetime { .. } => Values::Int64(Vec::new()),
+            Kind::Float(_) => Values::Float(Vec::new()),
+            Kind::Double(_) => Values::Double(Vec::new()),
+            Kind::Text(_) | Kind::Bytes => Values::bytes(),
+            Kind::Geometry => {
+                return vec![Leaf::new(Values::bytes(), false), Leaf::new(Values::Int64(Vec::new()), false)];
+            }
+            Kind::Vector => return vec![Leaf::new(Values::Float(Vec::new()), true)],
+        };
+        vec![Leaf::new(values, false)]
+    }
+
+    /// The value of a text, which may use the scratch space; `None` if the type has no such value.
+    pub(crate) fn parse<'a>(&self, text: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<Value<'a>> {
+        if text.len() > VALUE_BYTES_MAX {
+            return None;
+        }
+        Some(match self {
+            Kind::Number(number) => {
+                let value = number.parse(text)?;
+                match number.store {
+                    Store::Int32 => Value::Int32(i32::try_from(value).ok()?),
+                    Store::Int64 => Value::Int64(i64::try_from(value).ok()?),
+                    Store::Fixed(_) => Value::Wide(value),
+                }
+            }
+            Kind::Bool => match text {
+                [0] => Value::Bool(false),
+                [1] => Value::Bool(true),
+                _ => return None,
+            },
+            Kind::Bits(bits) => {
+                if text.len() != usize::from(*bits).div_ceil(8) {
+                    return None;
+                }
+                let number = text.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+                match bits {
+                    64 => Value::Wide(number.into()),
+                    _ => Value::Int64(i64::try_from(number).ok()?),
+                }
+            }
+            Kind::Date => Value::Int32(i32::try_from(parse_date(text)?).ok()?),
+            Kind::Datetime { fraction, .. } => Value::Int64(parse_datetime(text, *fraction)?),
+            Kind::Float(kind) => Value::Float(f32::from_le_bytes(stored(kind, text, scratch)?)),
+            Kind::Double(kind) => Value::Double(f64::from_le_bytes(stored(kind, text, scratch)?)),
+            Kind::Text(charset) if is_utf8(charset) => Value::Bytes(std::str::from_utf8(text).ok()?.as_bytes()),
+            Kind::Text(charset) => {
+                scratch.clear();
+                scratch.extend_from_slice(charset.text(text)?.as_bytes());
+                Value::Bytes(scratch)
+            }
+            Kind::Bytes => Value::Bytes(text),
+            Kind::Geometry => {
+                let (srid, shape) = text.split_first_chunk()?;
+                Value::Geometry(u32::from_le_bytes(*srid), shape)
+            }
+            Kind::Vector if text.len().is_multiple_of(4) => Value::Vector(text),
+            Kind::Vector => return None,
+        })
+    }
+
+    /// Appends the text of a value. Returns whether it is one of this kind.
+    pub(crate) fn print(&self, value: Value<'_>, out: &mut Vec<u8>) -> bool {
+        match (self, value) {
+            (Kind::Number(number), Value::Int32(value)) => number.print(value.into(), out),
+            (Kind::Number(number), Value::Int64(value)) => number.print(value.into(), out),
+            (Kind::Number(number), Value::Wide(value)) => number.print(value, out),
+            (Kind::Bool, Value::Bool(value)) => out.push(value.into()),
+            (Kind::Bits(bits), value) => {
+                let number = match value {
+                    Value::Int64(value) => u64::try_from(value).ok(),
+                    Value::Wide(value) => u64::try_from(value).ok(),
+                    _ => None,
+                };
+                let Some(number) = number else { return false };
+                let bytes = usize::from(*bits).div_ceil(8);
+                out.extend_from_slice(&number.to_be_bytes()[8 - bytes.min(8)..]);
+            }
+            (Kind::Date, Value::Int32(days)) => print_date(days.into(), out),
+            (Kind::Datetime { fraction, .. }, Value::Int64(micros)) => print_datetime(micros, *fraction, out),
+            (Kind::Float(kind), Value::Float(value)) => {
+                return decode_as(kind, &value.to_le_bytes(), out).is_ok();
+            }
+            (Kind::Double(kind), Value::Double(value)) => {
+                return decode_as(kind, &value.to_le_bytes(), out).is_ok();
+            }
+            (Kind::Text(charset), Value::Bytes(text)) if is_utf8(charset) => out.extend_from_slice(text),
+            (Kind::Text(charset), Value::Bytes(text)) => {
+                let text = std::str::from_utf8(text).ok().and_then(|text| charset.bytes(text));
+                let Some(text) = text else { return false };
+                out.extend_from_slice(&text);
+            }
+            (Kind::Bytes, Value::Bytes(bytes)) | (Kind::Vector, Value::Vector(bytes)) => {
+                out.extend_from_slice(bytes);
+            }
+            (Kind::Geometry, Value::Geometry(srid, shape)) => {
+                out.extend_from_slice(&srid.to_le_bytes());
+                out.extend_from_slice(shape);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn is_utf8(charset: &Charset) -> bool {
+    matches!(charset.name, "utf8mb4" | "utf8mb3")
+}
+
+/// A number as the server stores it.
+fn stored<const BYTES: usize>(kind: &SqlType, text: &[u8], scratch: &mut Vec<u8>) -> Option<[u8; BYTES]> {
+    scratch.clear();
+    encode_as(kind, text, scratch).ok()?;
+    scratch.first_chunk().copied()
+}
+
+fn plain(name: &str, physical: PhysicalType) -> PrimitiveTypeBuilder<'_> {
+    Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL)
+}
+
+fn number_field(name: &str, number: Number) -> Result<Type, Error> {
+    let (physical, length) = match number.store {
+        Store::Int32 => (PhysicalType::INT32, None),
+        Store::Int64 => (PhysicalType::INT64, None),
+        Store::Fixed(bytes) => (PhysicalType::FIXED_LEN_BYTE_ARRAY, Some(i32::from(bytes))),
+    };
+    let mut field = plain(name, physical);
+    if let Some(length) = length {
+        field = field.with_length(length);
+    }
+    if let Some(precision) = number.decimals {
+        let (precision, scale) = (i32::from(precision), i32::from(number.scale));
+        let logical = LogicalType::decimal(scale, precision);
+        field = field.with_logical_type(Some(logical)).with_precision(precision).with_scale(scale);
+    }
+    Ok(field.build()?)
+}

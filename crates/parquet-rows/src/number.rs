@@ -1,0 +1,184 @@
+//! Integers and decimals: text with a fixed number of digits behind the point.
+
+/// A type of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    pub(crate) store: Store,
+    /// The digits of a DECIMAL; `None` for an integer.
+    pub(crate) decimals: Option<u8>,
+    /// Digits behind the point.
+    pub(crate) scale: u8,
+    /// Digits before the point, at least.
+    pub(crate) pad: u8,
+}
+
+/// How a number is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Store {
+    Int32,
+    Int64,
+    /// As a number of that many bytes, the highest first.
+    Fixed(u8),
+}
+
+impl Number {
+    /// The most digits that every reader takes.
+    pub(crate) const DIGITS_MAX: u8 = 38;
+
+    /// A DECIMAL, stored in as few bytes as it needs, as the format wants it.
+    pub(crate) fn decimal(precision: u8, scale: u8, pad: u8) -> Number {
+        let store = match precision {
+            ..=9 => Store::Int32,
+            10..=18 => Store::Int64,
+            _ => Store::Fixed(decimal_bytes(precision)),
+        };
+        Number { store, decimals: Some(precision.max(1)), scale, pad }
+    }
+
+    /// The number in a text, without its point.
+    pub(crate) fn parse(self, text: &[u8]) -> Option<i128> {
+        let (is_negative, text) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            _ => (false, text),
+        };
+        let scale = usize::from(self.scale);
+        let (whole, fraction) = match scale {
+            0 => (text, &[][..]),
+            _ => {
+                let (whole, rest) = text.split_at_checked(text.len().checked_sub(scale + 1)?)?;
+                (whole, rest.strip_prefix(b".")?)
+            }
+        };
+        // 38 digits are less than 2^127.
+        if whole.is_empty() || whole.len() + fraction.len() > usize::from(Number::DIGITS_MAX) {
+            return None;
+        }
+        let magnitude = match whole.len() + fraction.len() {
+            ..=18 => i128::from(short(whole, fraction)?),
+            _ => long(whole, fraction)?,
+        };
+        let number = if is_negative { -magnitude } else { magnitude };
+        let fits = match (self.store, self.decimals) {
+            (_, Some(precision)) => magnitude < 10_i128.pow(precision.into()),
+            (Store::Int32, _) => i32::try_from(number).is_ok(),
+            (Store::Int64, _) => i64::try_from(number).is_ok(),
+            (Store::Fixed(_), None) => false,
+        };
+        fits.then_some(number)
+    }
+
+    /// Prints a number.
+    pub(crate) fn print(self, number: i128, out: &mut Vec<u8>) {
+        let mut buffer = [b'0'; 48];
+        let mut at = buffer.len();
+        if let Ok(mut rest) = u64::try_from(number.unsigned_abs()) {
+            while rest > 0 && at > 0 {
+                at -= 1;
+                buffer[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+                rest /= 10;
+            }
+        } else {
+            let mut rest = number.unsigned_abs();
+            while rest > 0 && at > 0 {
+                at -= 1;
+                buffer[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+                rest /= 10;
+            }
+        }
+        let scale = usize::from(self.scale);
+        // The zeros before are there already.
+        let least = buffer.len() - (scale + usize::from(self.pad.max(1))).min(buffer.len());
+        let digits = &buffer[at.min(least)..];
+        if number < 0 {
+            out.push(b'-');
+        }
+        let (whole, fraction) = digits.split_at(digits.len() - scale.min(digits.len()));
+        out.extend_from_slice(whole);
+        if scale > 0 {
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        }
+    }
+}
+
+fn short(whole: &[u8], fraction: &[u8]) -> Option<u64> {
+    whole.iter().chain(fraction).try_fold(0_u64, |number, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then(|| number * 10 + u64::from(digit))
+    })
+}
+
+fn long(whole: &[u8], fraction: &[u8]) -> Option<i128> {
+    whole.iter().chain(fraction).try_fold(0_i128, |number, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then(|| number * 10 + i128::from(digit))
+    })
+}
+
+/// The fewest bytes in which all numbers of that many digits fit, with their sign.
+fn decimal_bytes(precision: u8) -> u8 {
+    let greatest = 10_i128.checked_pow(precision.into()).map_or(i128::MAX, |power| power - 1);
+    let bits = 128 - greatest.leading_zeros() + 1;
+    u8::try_from(bits.div_ceil(8)).unwrap_or(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(number: Number, text: &str) -> Option<i128> {
+        let parsed = number.parse(text.as_bytes())?;
+        let mut out = Vec::new();
+        number.print(parsed, &mut out);
+        (out == text.as_bytes()).then_some(parsed)
+    }
+
+    #[test]
+    fn integers_go_there_and_back() {
+        let int = |store, pad| Number { store, decimals: None, scale: 0, pad };
+        for (number, text, expected) in [
+            (int(Store::Int32, 1), "0", Some(0)),
+            (int(Store::Int32, 1), "-2147483648", Some(-2_147_483_648)),
+            (int(Store::Int32, 1), "2147483648", None),
+            (int(Store::Int64, 1), "-9223372036854775808", Some(i64::MIN.into())),
+            (int(Store::Int64, 1), "9223372036854775808", None),
+            (int(Store::Int64, 1), "007", None),
+            (int(Store::Int64, 5), "00042", Some(42)),
+            (int(Store::Int64, 5), "123456", Some(123_456)),
+            (int(Store::Int64, 5), "042", None),
+            (int(Store::Int32, 4), "0000", Some(0)),
+            (int(Store::Int64, 1), "-0", None),
+            (int(Store::Int64, 1), "", None),
+            (int(Store::Int64, 1), "-", None),
+            (int(Store::Int64, 1), "1x", None),
+            (int(Store::Int64, 1), "+1", None),
+            (Number::decimal(20, 0, 1), "18446744073709551615", Some(u64::MAX.into())),
+            (Number::decimal(20, 0, 20), "00000000000000000007", Some(7)),
+        ] {
+            assert_eq!(round(number, text), expected, "{number:?} {text}");
+        }
+    }
+
+    #[test]
+    fn decimals_go_there_and_back() {
+        let nines = "9".repeat(38);
+        for (number, text, expected) in [
+            (Number::decimal(10, 2, 1), "12.50", Some(1250)),
+            (Number::decimal(10, 2, 1), "-0.05", Some(-5)),
+            (Number::decimal(10, 2, 1), "0.00", Some(0)),
+            (Number::decimal(10, 2, 1), "12.5", None),
+            (Number::decimal(10, 2, 1), "12", None),
+            (Number::decimal(10, 2, 1), ".50", None),
+            (Number::decimal(10, 2, 1), "-0.00", None),
+            (Number::decimal(10, 2, 1), "123456789.00", None),
+            (Number::decimal(10, 2, 8), "00000012.50", Some(1250)),
+            (Number::decimal(5, 5, 1), "-0.12345", Some(-12_345)),
+            (Number::decimal(38, 0, 1), &nines, nines.parse().ok()),
+            (Number::decimal(38, 30, 1), "-99999999.000000000000000000000000000001", Some(-99_999_999_000_000_000_000_000_000_000_000_000_001)),
+        ] {
+            assert_eq!(round(number, text), expected, "{number:?} {text}");
+        }
+        let bytes: Vec<u8> = [19, 20, 21, 22, 28, 36, 38].into_iter().map(decimal_bytes).collect();
+        assert_eq!(bytes, [9, 9, 9, 10, 12, 16, 16]);
+    }
+}
