@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use codec::Codec;
 use disk::{Disk, Output};
+use parquet_rows::Encodings;
 use server::catalogue::{Object, Table};
 
-use crate::data_file::Writer;
+use crate::data_file::{Text, Writer, parquet};
 use crate::hash::{Adder, Sum};
 use crate::key_range::Range;
 use crate::manifest::{self, Chunk, Manifest, Source, TableEntry};
@@ -18,6 +19,8 @@ use crate::{Error, Format, folder_name, schema};
 
 /// Bytes of text after which a chunk ends.
 const CHUNK_BYTES: u64 = 32 << 20;
+/// The same for Parquet, of which engines want larger files.
+const PARQUET_CHUNK_BYTES: u64 = 512 << 20;
 
 /// What a dump says of itself.
 pub struct DumpOrigin {
@@ -39,7 +42,8 @@ pub struct DumpBuilder<'a> {
 }
 
 impl<'a> DumpBuilder<'a> {
-    /// Begins a dump in a new folder. `codec`: compression of the data files, and its level.
+    /// Begins a dump in a new folder. `codec`: compression of the data files, and its level; of Parquet only the
+    /// level counts.
     ///
     /// # Errors
     /// [`Error::File`] when the folder can't be made, or exists.
@@ -47,12 +51,13 @@ impl<'a> DumpBuilder<'a> {
         disk: &'a dyn Disk,
         folder: &Path,
         origin: DumpOrigin,
-        codec: (Codec, u32),
+        (format, codec): (Format, (Codec, u32)),
     ) -> Result<DumpBuilder<'a>, Error> {
         disk.create_folder(folder).map_err(Error::file(folder))?;
-        let mut manifest = Manifest::new(origin.id, origin.source, Format::Tsv, codec.0);
+        let mut manifest = Manifest::new(origin.id, origin.source, format, codec.0);
         manifest.selection = Some(origin.selection);
-        Ok(DumpBuilder { disk, folder: folder.to_owned(), codec, chunk_bytes: CHUNK_BYTES, manifest })
+        let chunk_bytes = if format == Format::Parquet { PARQUET_CHUNK_BYTES } else { CHUNK_BYTES };
+        Ok(DumpBuilder { disk, folder: folder.to_owned(), codec, chunk_bytes, manifest })
     }
 
     /// Adds a table. `rows` writes its rows as lines of LOAD DATA's default dialect, with the values of the
@@ -84,14 +89,17 @@ impl<'a> DumpBuilder<'a> {
         let folder = self.folder.join(&entry.folder);
         self.disk.create_folder(&folder).map_err(Error::file(&folder))?;
         let (written, done) = {
-            let mut chunks = Chunks::begin(self, &entry, is_ordered)?;
+            let encodings = Encodings::default();
+            let mut chunks = Chunks::begin(self, &entry, &encodings, is_ordered)?;
             let written = rows(&mut chunks).and_then(|()| Ok(chunks.close(None)?));
             (written, chunks.done)
         };
         if let Err(error) = written {
             // The caller gets the failure itself.
-            done.iter()
-                .for_each(|chunk| drop(self.disk.remove(&self.manifest.path(&self.folder, &entry, chunk))));
+            for chunk in &done {
+                drop(self.disk.remove(&self.manifest.path(&self.folder, &entry, chunk)));
+                drop(self.disk.remove(&self.manifest.odd_path(&self.folder, &entry, chunk)));
+            }
             self.disk.remove_folder(&folder).ok();
             return Err(error);
         }
@@ -120,11 +128,12 @@ impl<'a> DumpBuilder<'a> {
 struct Chunks<'a> {
     maker: &'a DumpBuilder<'a>,
     entry: &'a TableEntry,
+    encodings: &'a Encodings,
     /// For each column of the key its place in a line, and how its values are written; empty if all rows go
     /// into one file.
     key: Vec<(usize, Literal)>,
     /// The file that is being written; none after the last one.
-    lines: Option<Lines<Output<'a>>>,
+    lines: Option<Lines<'a, Output<'a>>>,
     done: Vec<Chunk>,
     /// The key of the last row before the current file.
     after: Option<Vec<String>>,
@@ -136,6 +145,7 @@ impl<'a> Chunks<'a> {
     fn begin(
         maker: &'a DumpBuilder<'a>,
         entry: &'a TableEntry,
+        encodings: &'a Encodings,
         is_ordered: bool,
     ) -> Result<Chunks<'a>, Error> {
         let columns = entry.columns();
@@ -146,7 +156,8 @@ impl<'a> Chunks<'a> {
         // Of a part of the key there may be more rows.
         let key = entry.table.key.iter().map(place).collect::<Option<Vec<_>>>();
         let key = key.filter(|_| is_ordered).unwrap_or_default();
-        let mut chunks = Chunks { maker, entry, key, lines: None, done: Vec::new(), after: None, upto: None };
+        let mut chunks =
+            Chunks { maker, entry, encodings, key, lines: None, done: Vec::new(), after: None, upto: None };
         chunks.open()?;
         Ok(chunks)
     }
@@ -159,9 +170,19 @@ impl<'a> Chunks<'a> {
     fn open(&mut self) -> Result<(), Error> {
         let path = self.maker.manifest.path(&self.maker.folder, self.entry, &self.chunk());
         let output = Output::create(self.maker.disk, &path).map_err(Error::file(&path))?;
-        let writer = Writer::new(output, self.maker.codec, None).map_err(Error::file(&path))?;
+        let writer = self.writer(output).map_err(Error::file(&path))?;
         self.lines = Some(Lines::new(writer));
         Ok(())
+    }
+
+    fn writer(&self, to: Output<'a>) -> io::Result<Writer<'a, Output<'a>>> {
+        let DumpBuilder { disk, folder, codec, manifest, .. } = self.maker;
+        if manifest.data_format != Format::Parquet {
+            return Ok(Writer::Text(Text::new(to, *codec, None)?));
+        }
+        let (entry, encodings) = (self.entry, self.encodings);
+        let place = parquet::Place { disk: *disk, folder, manifest, entry, encodings };
+        Ok(Writer::Parquet(Box::new(parquet::ParquetFile::new(to, place, &self.chunk(), codec.1)?)))
     }
 
     /// Completes a file, whose rows are up to this key.
@@ -169,14 +190,14 @@ impl<'a> Chunks<'a> {
         let Some(lines) = self.lines.take() else { return Ok(()) };
         let mut chunk = self.chunk();
         let path = self.maker.manifest.path(&self.maker.folder, self.entry, &chunk);
-        let end = |lines: Lines<Output<'_>>| {
+        let end = |lines: Lines<'_, Output<'_>>| {
             let (written, output) = lines.writer.end()?;
             output.finish()?;
             Ok(written)
         };
         (chunk.sum, chunk.text_bytes) = (lines.adder.sum(), lines.bytes);
         let written = end(lines).map_err(Error::file(&path))?;
-        (chunk.file_bytes, chunk.blake3) = (written.bytes, written.blake3);
+        (chunk.file_bytes, chunk.blake3, chunk.odd) = (written.bytes, written.blake3, written.odd);
         let after = std::mem::replace(&mut self.after, upto.clone());
         chunk.range = (after.is_some() || upto.is_some()).then_some(Range { after, upto });
         self.done.push(chunk);
@@ -221,19 +242,19 @@ impl Write for Chunks<'_> {
 }
 
 /// Writes lines to a data file.
-struct Lines<W: Write> {
-    writer: Writer<W>,
+struct Lines<'a, W: Write + Send> {
+    writer: Writer<'a, W>,
     adder: Adder,
     bytes: u64,
 }
 
-impl<W: Write> Lines<W> {
-    fn new(writer: Writer<W>) -> Lines<W> {
+impl<'a, W: Write + Send> Lines<'a, W> {
+    fn new(writer: Writer<'a, W>) -> Lines<'a, W> {
         Lines { writer, adder: Adder::default(), bytes: 0 }
     }
 }
 
-impl<W: Write> Write for Lines<W> {
+impl<W: Write + Send> Write for Lines<'_, W> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.writer.lines(text)?;
         self.bytes += text.len() as u64;
@@ -287,7 +308,7 @@ mod tests {
     fn made(is_ordered: bool, pieces: &[&str]) -> Vec<(Option<Range>, String)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump");
-        let mut maker = DumpBuilder::begin(&RealDisk, &path, origin(), (Codec::Plain, 0)).unwrap();
+        let mut maker = DumpBuilder::begin(&RealDisk, &path, origin(), (Format::Tsv, (Codec::Plain, 0))).unwrap();
         maker.chunk_bytes = 10;
         let failed = maker.table(table(), true, |out| {
             out.write_all(b"1\ta\tx\n1\tb\tx\n").unwrap();
@@ -345,7 +366,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_reported_with_the_file() {
         let disk = disk::faults::FaultDisk::default();
-        let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), origin(), (Codec::Plain, 0)).unwrap();
+        let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), origin(), (Format::Tsv, (Codec::Plain, 0))).unwrap();
         disk.limit(1000);
         let mut said = None;
         maker
@@ -366,7 +387,7 @@ mod tests {
         text.split_inclusive(|byte| *byte == b'\n')
             .for_each(|line| expected.add_line(&line[..line.len() - 1]));
         for step in 1..=text.len() {
-            let writer = Writer::new(Vec::new(), (Codec::Plain, 0), None).unwrap();
+            let writer = Writer::Text(Text::new(Vec::new(), (Codec::Plain, 0), None).unwrap());
             let mut lines = Lines { writer, adder: Adder::default(), bytes: 0 };
             text.chunks(step).for_each(|piece| lines.write_all(piece).unwrap());
             assert_eq!((lines.adder.sum(), lines.bytes), (expected, text.len() as u64), "{step}");

@@ -1,5 +1,7 @@
 //! Data files: writes lines to a compressed file with a checksum, and reads them back.
 
+pub(crate) mod parquet;
+
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
@@ -14,7 +16,31 @@ const READ_BYTES: usize = 256 << 10;
 const WINDOW_LOG_MAX: u32 = 27;
 
 /// A file that is being written, or a part of one with its own compression and checksum.
-pub(crate) struct Writer<W: Write> {
+pub(crate) enum Writer<'a, W: Write + Send> {
+    Text(Text<W>),
+    Parquet(Box<parquet::ParquetFile<'a, W>>),
+}
+
+impl<W: Write + Send> Writer<'_, W> {
+    /// Takes a piece of the lines, cut anywhere.
+    pub(crate) fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Writer::Text(file) => file.lines(lines),
+            Writer::Parquet(file) => file.lines(lines),
+        }
+    }
+
+    /// Completes the file and returns the sink.
+    pub(crate) fn end(self) -> io::Result<(Written, W)> {
+        match self {
+            Writer::Text(file) => file.end(),
+            Writer::Parquet(file) => file.end(),
+        }
+    }
+}
+
+/// A file of text.
+pub(crate) struct Text<W: Write> {
     encoder: Encoder<Hashed<W>>,
     format: Option<Box<dyn Encode>>,
     text: Vec<u8>,
@@ -24,16 +50,18 @@ pub(crate) struct Writer<W: Write> {
 pub(crate) struct Written {
     pub(crate) bytes: u64,
     pub(crate) blake3: String,
+    /// The values beside it.
+    pub(crate) odd: Option<parquet::OddFile>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> Text<W> {
     pub(crate) fn new(
         to: W,
         (codec, level): (Codec, u32),
         format: Option<Box<dyn Encode>>,
-    ) -> io::Result<Writer<W>> {
+    ) -> io::Result<Text<W>> {
         let sink = Hashed { to, hasher: blake3::Hasher::new(), bytes: 0 };
-        Ok(Writer { encoder: codec.encoder(sink, level)?, format, text: Vec::new() })
+        Ok(Text { encoder: codec.encoder(sink, level)?, format, text: Vec::new() })
     }
 
     /// Takes a piece of the lines, cut anywhere.
@@ -52,7 +80,8 @@ impl<W: Write> Writer<W> {
             self.encoder.write_all(&self.text)?;
         }
         let sink = self.encoder.finish()?;
-        let written = Written { bytes: sink.bytes, blake3: sink.hasher.finalize().to_hex().to_string() };
+        let blake3 = sink.hasher.finalize().to_hex().to_string();
+        let written = Written { bytes: sink.bytes, blake3, odd: None };
         Ok((written, sink.to))
     }
 }
@@ -88,6 +117,8 @@ pub(crate) struct DataFile {
     pub(crate) blake3: String,
     /// The most bytes of text that it can contain.
     pub(crate) text_bytes_max: u64,
+    /// What a file of Parquet needs to be read; `None` for text.
+    pub(crate) parquet: Option<parquet::ParquetContent>,
 }
 
 impl DataFile {
@@ -106,6 +137,9 @@ impl DataFile {
         disk: &dyn Disk,
         each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
+        if let Some(content) = &self.parquet {
+            return parquet::read(content, self, disk, each);
+        }
         let mut source = disk.open(&self.path)?;
         let stat = source.stat()?;
         if !self.fits(stat.len) {
@@ -201,6 +235,7 @@ mod tests {
             bytes: content.len() as u64,
             blake3: blake3::hash(content).to_hex().to_string(),
             text_bytes_max,
+            parquet: None,
         };
         let mut text = Vec::new();
         file.read(&RealDisk, &mut |piece| {

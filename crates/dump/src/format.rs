@@ -18,6 +18,8 @@ pub enum Format {
     Csv,
     /// INSERT statements for any client.
     Sql,
+    /// Parquet, with types that every reader takes exactly.
+    Parquet,
 }
 
 /// How a column's values are written in SQL.
@@ -43,7 +45,7 @@ pub(crate) trait Encode: Send {
 
 impl Format {
     /// All of them, the default one first.
-    pub const ALL: [Format; 3] = [Format::Tsv, Format::Csv, Format::Sql];
+    pub const ALL: [Format; 4] = [Format::Tsv, Format::Csv, Format::Sql, Format::Parquet];
 
     /// The file name extension, which is also the word on the command line.
     #[must_use]
@@ -52,6 +54,7 @@ impl Format {
             Format::Tsv => "tsv",
             Format::Csv => "csv",
             Format::Sql => "sql",
+            Format::Parquet => "parquet",
         }
     }
 
@@ -63,7 +66,7 @@ impl Format {
         history: bool,
     ) -> Option<Box<dyn Encode>> {
         match self {
-            Format::Tsv => None,
+            Format::Tsv | Format::Parquet => None,
             Format::Csv => Some(Box::new(Csv { field: Field::Start })),
             Format::Sql => Some(Box::new(Sql { history, ..Sql::new(table, columns, false) })),
         }
@@ -72,7 +75,8 @@ impl Format {
     /// The options for LOAD DATA after `CHARACTER SET binary`; `None` when LOAD DATA can't read it.
     pub(crate) fn load_clause(self) -> Option<&'static str> {
         match self {
-            Format::Tsv => Some("FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'"),
+            // It is read as lines.
+            Format::Tsv | Format::Parquet => Some("FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'"),
             Format::Csv => {
                 Some("FIELDS TERMINATED BY ',' ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'")
             }

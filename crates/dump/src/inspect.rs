@@ -10,7 +10,7 @@ use disk::Disk;
 
 use crate::data_file::DataFile;
 use crate::hash::{self, Sum};
-use crate::manifest::{Manifest, SMALL_TABLES_FOLDER};
+use crate::manifest::{Manifest, ODD_FOLDER, SMALL_TABLES_FOLDER};
 use crate::parallel::Failure;
 use crate::{Context, Error, Format};
 use progress::count;
@@ -48,7 +48,7 @@ pub fn check(context: &Context, folder: &Path, threads: usize) -> Result<CheckSu
     let work = || -> Result<(), Error> {
         while let Some((entry, chunk)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let file = manifest.data_file(folder, entry, chunk);
-            let lines = manifest.data_format == Format::Tsv;
+            let lines = matches!(manifest.data_format, Format::Tsv | Format::Parquet);
             if let Err(error) = read(context, &file, lines.then_some(chunk.sum), chunk.sum.rows) {
                 if context.is_stopped() {
                     return Err(Error::Stopped("the check is incomplete"));
@@ -144,14 +144,19 @@ fn strays(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Vec<Pat
     let mut known = std::collections::BTreeSet::new();
     for entry in &manifest.tables {
         known.extend(entry.chunks.iter().map(|chunk| manifest.path(folder, entry, chunk)));
+        let odd = entry.chunks.iter().filter(|chunk| chunk.odd.is_some());
+        known.extend(odd.map(|chunk| manifest.odd_path(folder, entry, chunk)));
     }
     let mut found = Vec::new();
-    for name in disk.list(folder).map_err(Error::file(folder))? {
-        let path = folder.join(&name);
-        let is_ours = name == SMALL_TABLES_FOLDER || name.to_string_lossy().contains('.');
-        // Only a folder can contain data files.
-        let Some(names) = disk.list(&path).ok().filter(|_| is_ours) else { continue };
-        found.extend(names.into_iter().map(|name| path.join(name)).filter(|path| !known.contains(path)));
+    let odd = folder.join(ODD_FOLDER);
+    for folder in [folder, &odd].into_iter().filter(|path| *path == folder || disk.list(path).is_ok()) {
+        for name in disk.list(folder).map_err(Error::file(folder))? {
+            let path = folder.join(&name);
+            let is_ours = name == SMALL_TABLES_FOLDER || name.to_string_lossy().contains('.');
+            // Only a folder can contain data files.
+            let Some(names) = disk.list(&path).ok().filter(|_| is_ours) else { continue };
+            found.extend(names.into_iter().map(|name| path.join(name)).filter(|path| !known.contains(path)));
+        }
     }
     found.sort();
     Ok(found)

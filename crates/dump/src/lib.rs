@@ -43,6 +43,7 @@ mod verify;
 
 pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
+pub use data_file::parquet::{OddFile, PARQUET_CODEC};
 pub use copy::{
     CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames,
     TablePart, copy, copy_id, plan as plan_copy, standby,
@@ -58,5 +59,5 @@ pub use load::{LoadRequest, LoadSummary, Verify, WriteRequest, load};
 pub use manifest::{Chunk, EarlierState, Manifest, SharedFilePart, Source, TableEntry};
 pub use mask::{MaskKey, Masks};
 pub use reading::{Limits, ReadRequest};
-pub use run::{DumpRequest, DumpSummary, dump};
+pub use run::{DumpRequest, DumpSummary, OddPolicy, dump};
 pub use selection::{Conditions, Pattern, Selection};

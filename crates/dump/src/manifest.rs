@@ -15,6 +15,7 @@ use server::catalogue::{Column, Object, Origin, Table};
 pub use source::{EarlierState, Source};
 
 use crate::data_file::DataFile;
+use crate::data_file::parquet::{self, OddFile, ParquetContent};
 use crate::hash::Sum;
 use crate::key_range::Range;
 use crate::mask::MaskedColumn;
@@ -34,6 +35,10 @@ const FORMAT: &str = "remora dump";
 pub(crate) const VERSION: u32 = 2;
 /// The folder of data files that hold the rows of many small tables.
 pub(crate) const SMALL_TABLES_FOLDER: &str = "together";
+/// The folder of values that Parquet can't hold, with a folder for each table.
+pub(crate) const ODD_FOLDER: &str = "odd";
+/// The file name extension of these.
+const ODD_EXTENSION: &str = "tsv.zst";
 /// The codecs of data files.
 const CODECS: [Codec; 5] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Column];
 /// No codec expands a byte further: a zstd block of four bytes can stand for 128 KiB.
@@ -146,6 +151,9 @@ pub struct Chunk {
     /// part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<SharedFilePart>,
+    /// Its values that are not in its Parquet file but in one beside it; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub odd: Option<OddFile>,
 }
 
 /// A place in a file that several tables share.
@@ -183,6 +191,7 @@ impl Chunk {
             file_bytes: 0,
             blake3: String::new(),
             within: None,
+            odd: None,
         }
     }
 }
@@ -260,6 +269,8 @@ impl Manifest {
     /// An empty manifest.
     pub(crate) fn new(id: String, source: Source, format: Format, codec: Codec) -> Manifest {
         let extension = match codec.extension() {
+            // It is compressed inside.
+            _ if format == Format::Parquet => format.extension().to_owned(),
             "" => format.extension().to_owned(),
             end => format!("{}.{end}", format.extension()),
         };
@@ -329,6 +340,36 @@ impl Manifest {
         folder.join(SMALL_TABLES_FOLDER).join(format!("{file:05}.{}", self.data_extension))
     }
 
+    /// The path of the values of a chunk that are not in its Parquet file.
+    pub(crate) fn odd_path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
+        folder.join(ODD_FOLDER).join(&table.folder).join(format!("{:05}.{ODD_EXTENSION}", chunk.number))
+    }
+
+    /// For each column of which values are not in its Parquet files, a line that says so.
+    #[must_use]
+    pub fn odd(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for entry in &self.tables {
+            let mut columns: BTreeMap<&str, u64> = BTreeMap::new();
+            for (name, values) in entry.chunks.iter().filter_map(|chunk| chunk.odd.as_ref()).flat_map(|odd| &odd.columns) {
+                *columns.entry(name).or_default() += values;
+            }
+            lines.extend(columns.into_iter().map(|(name, values)| {
+                format!(
+                    "column {} of table {}: {} NULL in its Parquet files, whose type can't hold {}; \
+                     the folder {ODD_FOLDER} has {}, and load puts {} back",
+                    quote_name(name),
+                    entry.table.name,
+                    if values == 1 { "one value is".to_owned() } else { format!("{} are", count(values, "value")) },
+                    if values == 1 { "it" } else { "them" },
+                    if values == 1 { "it" } else { "them" },
+                    if values == 1 { "it" } else { "them" },
+                )
+            }));
+        }
+        lines
+    }
+
     /// What to say about a dump whose version proves less than the current one; `None` for a current one.
     #[must_use]
     pub fn age(&self) -> Option<String> {
@@ -341,6 +382,20 @@ impl Manifest {
 
     /// A chunk's file, and what it must contain.
     pub(crate) fn data_file(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> DataFile {
+        let content = || ParquetContent {
+            columns: parquet::columns(table),
+            odd: chunk.odd.as_ref().map(|odd| {
+                Box::new(DataFile {
+                    path: self.odd_path(folder, table, chunk),
+                    offset: None,
+                    codec: Codec::Zstd,
+                    bytes: odd.file_bytes,
+                    blake3: odd.blake3.clone(),
+                    text_bytes_max: odd.text_bytes,
+                    parquet: None,
+                })
+            }),
+        };
         let end = self.data_extension.rsplit('.').next();
         let codec = CODECS.into_iter().find(|codec| Some(codec.extension()) == end).unwrap_or(Codec::Plain);
         DataFile {
@@ -350,12 +405,13 @@ impl Manifest {
             bytes: chunk.file_bytes,
             blake3: chunk.blake3.clone(),
             text_bytes_max: match self.data_format {
-                Format::Tsv => chunk.text_bytes,
+                Format::Tsv | Format::Parquet => chunk.text_bytes,
                 // An empty value and its tab become four bytes, a quote becomes two; nothing grows by more.
                 Format::Csv => chunk.text_bytes.saturating_mul(4),
                 // A statement has a head that names all columns, and a value has a word before it.
                 Format::Sql => chunk.text_bytes.saturating_mul(16).saturating_add(1 << 20),
             },
+            parquet: (self.data_format == Format::Parquet).then(content),
         }
     }
 
@@ -432,9 +488,11 @@ impl Manifest {
         if self.tables.iter().any(|entry| entry.earlier.is_some_and(|at| at >= self.earlier.len())) {
             return Err("a table is of a state that is not described".to_owned());
         }
-        let expansion = match self.data_extension.ends_with(Codec::Column.extension()) {
-            true => EXPANSION_MAX_COLUMN,
-            false => EXPANSION_MAX,
+        let expansion = match self.data_format {
+            // A dictionary has a value once. It is counted while it is read.
+            Format::Parquet => u64::MAX,
+            _ if self.data_extension.ends_with(Codec::Column.extension()) => EXPANSION_MAX_COLUMN,
+            _ => EXPANSION_MAX,
         };
         self.tables.iter().try_for_each(|entry| entry.check(expansion))?;
         let chunks = self.tables.iter().flat_map(|entry| &entry.chunks);

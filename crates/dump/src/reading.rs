@@ -23,7 +23,7 @@ use crate::hash::Sum;
 use crate::manifest::{self, Source, TableEntry};
 use crate::mask::{self, Masks};
 use crate::selection::{Conditions, Selection};
-use crate::{Error, folder_name, plan};
+use crate::{Error, Format, folder_name, plan};
 
 /// What is read of a server, and how.
 #[derive(Clone, Debug)]
@@ -94,9 +94,13 @@ impl ReadRequest {
     }
 
     /// The size of the first chunk of these tables.
-    pub(crate) fn chunk_size(&self, tables: &[TableEntry]) -> Mutex<ChunkSize> {
+    pub(crate) fn chunk_size(&self, tables: &[TableEntry], format: Format) -> Mutex<ChunkSize> {
         let total = tables.iter().filter(|entry| entry.is_due()).map(|entry| entry.table.bytes).sum();
-        Mutex::new(self.chunk_bytes.map_or_else(|| ChunkSize::new(total, self.sessions), ChunkSize::fixed))
+        let usual = || match format {
+            Format::Parquet => ChunkSize::for_parquet(total, self.sessions),
+            Format::Tsv | Format::Csv | Format::Sql => ChunkSize::new(total, self.sessions),
+        };
+        Mutex::new(self.chunk_bytes.map_or_else(usual, ChunkSize::fixed))
     }
 }
 

@@ -34,12 +34,24 @@ pub struct DumpRequest {
     pub folder: PathBuf,
     /// Format of the data files.
     pub format: Format,
-    /// Their compression, and its level.
+    /// Their compression, and its level. Parquet has zstd of this level inside, or nothing for 0.
     pub codec: (Codec, u32),
+    /// What becomes of values that Parquet can't hold.
+    pub odd: OddPolicy,
     /// Resume a stopped dump in this folder: its complete tables are kept.
     pub resume: bool,
     /// The definer of views, routines, triggers and events.
     pub definer: Definer,
+}
+
+/// What becomes of values that a column's type of Parquet can't hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OddPolicy {
+    /// They are NULL in the files, and in others beside them, from which a load puts them back.
+    #[default]
+    Aside,
+    /// The dump ends.
+    Fail,
 }
 
 /// What was dumped.
@@ -138,7 +150,7 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
 /// Creates a folder for each table with files of its own, and one for tables that share files.
 fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
-    let (small, large) = reading::read_units::split(&manifest.tables, due);
+    let (small, large) = reading::read_units::split(&manifest.tables, due, manifest.data_format);
     let shared = (!small.is_empty()).then(|| manifest::SMALL_TABLES_FOLDER.to_owned());
     for name in large.into_iter().map(|at| manifest.tables[at].folder.clone()).chain(shared) {
         let path = folder.join(name);

@@ -19,7 +19,7 @@ use crate::reading::table_check::{TABLES_PER_CHECK, TableCheck, explain};
 use crate::reading::throttle::Throttle;
 use crate::reading::{ReadRequest, unversioned};
 use crate::table_progress::TableProgress;
-use crate::{Context, Error, plan, select};
+use crate::{Context, Error, Format, plan, select};
 
 /// This many small tables are committed at once.
 const SMALL_TABLES_MAX: usize = 50;
@@ -69,7 +69,7 @@ impl<'a> ServerRows<'a> {
             context,
             throttle: Arc::new(Throttle::new(request.limits, request.sessions)),
             lags: ReplicaLags::default(),
-            pace: request.chunk_size(source.tables),
+            pace: request.chunk_size(source.tables, Format::Tsv),
             sessions: Mutex::new(snapshot.sessions),
             states: source.tables.iter().map(|_| Mutex::default()).collect(),
             held: Mutex::new(Held { ddl, unversioned }),
@@ -173,7 +173,7 @@ impl ServerOrigin for ServerRows<'_> {
             let table = &self.source.tables[*at].table;
             (table.is_transactional(), std::cmp::Reverse(table.bytes))
         });
-        let (small, large) = read_units::split(self.source.tables, order);
+        let (small, large) = read_units::split(self.source.tables, order, Format::Tsv);
         large.into_iter().try_for_each(|at| self.plan(session, send, at))?;
         for tables in small.iter().flat_map(|group| group.chunks(SMALL_TABLES_MAX)) {
             for at in tables {

@@ -58,6 +58,15 @@ pub(super) fn files(context: &Context, request: &LoadRequest, manifest: &Manifes
                 });
             }
             last = Some((file.path, len));
+            if let Some(odd) = file.parquet.and_then(|content| content.odd) {
+                let len = context.disk.stat(&odd.path).map_err(Error::file(&odd.path))?.len;
+                if !odd.fits(len) {
+                    return Err(Error::Corrupt {
+                        what: format!("it has {len} bytes, the manifest says {}", odd.bytes),
+                        place: odd.path.display().to_string(),
+                    });
+                }
+            }
         }
     }
     Ok(())
@@ -230,13 +239,13 @@ fn format(session: &Session, request: &WriteRequest, manifest: &Manifest) -> Res
     let refusal = match manifest.data_format {
         Format::Sql => {
             "data files of INSERT statements are for other clients: give them to mariadb or mysql, behind \
-             schema/1-tables.sql; remora load takes tsv and csv"
+             schema/1-tables.sql; remora load takes tsv, csv and parquet"
         }
         Format::Csv if !session.about.local_infile => {
             "the server does not allow LOAD DATA LOCAL, which csv files need; an administrator can run: \
              SET GLOBAL local_infile = 1"
         }
-        Format::Csv | Format::Tsv => return Ok(()),
+        Format::Csv | Format::Tsv | Format::Parquet => return Ok(()),
     };
     if request.data { Err(Error::Mismatch(refusal.to_owned())) } else { Ok(()) }
 }

@@ -71,7 +71,7 @@ impl Load<'_> {
             }
         }
         large.retain(|entry| {
-            let is_plain = self.manifest.data_format == Format::Tsv
+            let is_plain = matches!(self.manifest.data_format, Format::Tsv | Format::Parquet)
                 && entry.version != value_text::PLAIN_VERSION
                 && !entry.history;
             if !is_plain {

@@ -13,6 +13,8 @@ const CHANGE_MAX: u64 = 2;
 const BEGIN_BYTES: (u64, u64) = (4 << 20, 64 << 20);
 /// The smallest and largest size that chunks reach by themselves.
 const BYTES: (u64, u64) = (1 << 20, 256 << 20);
+/// The smallest and largest size of chunks of Parquet: files of some ten megabytes.
+const PARQUET_BYTES: (u64, u64) = (64 << 20, 512 << 20);
 /// The least number of chunks per session, so that the last ones end at about the same time.
 const CHUNKS_PER_SESSION: u64 = 8;
 
@@ -34,6 +36,12 @@ impl ChunkSize {
             least: BYTES.0,
             most: share.clamp(BEGIN_BYTES.0, BYTES.1),
         }
+    }
+
+    /// For files of Parquet: engines want few large ones, and each session should get some.
+    pub(crate) fn for_parquet(total: u64, sessions: usize) -> ChunkSize {
+        let share = total / u64::try_from(sessions.max(1)).unwrap_or(u64::MAX);
+        ChunkSize::fixed(share.clamp(PARQUET_BYTES.0, PARQUET_BYTES.1))
     }
 
     /// A constant size.

@@ -6,7 +6,7 @@ use server::catalogue::Partition;
 use crate::key_range::Range;
 use crate::manifest::TableEntry;
 use crate::plan::Cut;
-use crate::{Error, plan};
+use crate::{Error, Format, plan};
 
 /// With at least this many small tables they share files; with fewer, a file for each is easier to find.
 const SMALL_TABLES_MIN: usize = 200;
@@ -18,14 +18,20 @@ const SMALL_TABLES_MAX: usize = 250;
 /// The most partitions in one query.
 const PARTITIONS_MAX: usize = 500;
 
-/// Groups of small tables that share a file, and all other tables, in the given order.
-pub(crate) fn split(tables: &[TableEntry], order: Vec<usize>) -> (Vec<Vec<usize>>, Vec<usize>) {
+/// Groups of small tables that share a file, if the format allows that, and all other tables, in the given
+/// order.
+pub(crate) fn split(
+    tables: &[TableEntry],
+    order: Vec<usize>,
+    format: Format,
+) -> (Vec<Vec<usize>>, Vec<usize>) {
     let is_small = |at: &usize| {
         let table = &tables[*at].table;
         table.bytes <= SMALL_BYTES && table.partitions.is_empty() && table.is_transactional()
     };
     let (small, large): (Vec<usize>, Vec<usize>) = order.iter().partition(|at| is_small(at));
-    if small.len() < SMALL_TABLES_MIN {
+    // A file of Parquet is of one table.
+    if small.len() < SMALL_TABLES_MIN || format == Format::Parquet {
         return (Vec::new(), order);
     }
     (small.chunks(SMALL_TABLES_MAX).map(<[usize]>::to_vec).collect(), large)

@@ -22,7 +22,7 @@ pub(super) fn leave_out(
     let entry = &mut manifest.tables[at];
     entry.data = false;
     entry.set_chunks(Vec::new());
-    super::resume::clear(&*job.context.disk, &job.request.folder.join(&entry.folder))?;
+    super::resume::clear_table(&*job.context.disk, &job.request.folder, entry)?;
     Ok(format!("rows of table {}: the server can't read them ({what})", entry.table.name))
 }
 
@@ -49,7 +49,7 @@ pub(super) fn read_again(
     manifest.tables[at] = entry;
     let entry = &manifest.tables[at];
     let folder = job.request.folder.join(&entry.folder);
-    super::resume::clear(&*job.context.disk, &folder)?;
+    super::resume::clear_table(&*job.context.disk, &job.request.folder, entry)?;
     job.context.disk.create_folder(&folder).map_err(Error::file(&folder))?;
     let shared = Shared::new(job, manifest, None);
     (shared.state(at).planned, shared.state(at).open) = (true, 1);

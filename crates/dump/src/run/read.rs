@@ -4,14 +4,15 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use disk::Output;
-use server::Session;
+use server::{Session, quote_name};
 
 use super::shared::{STOPPED, Shared};
 use crate::canonical::CanonicalLines;
-use crate::data_file::Writer;
+use crate::data_file::{Text, Writer, parquet};
 use crate::manifest::{Chunk, SharedFilePart, TableEntry};
 use crate::reading::table_check::explain;
-use crate::{Error, plan, select};
+use crate::{Error, Format, OddPolicy, plan, select};
+use progress::count;
 
 impl Shared<'_> {
     /// Reads a chunk into a file of its own.
@@ -78,7 +79,7 @@ impl Shared<'_> {
     }
 
     /// Reads a chunk into a file, and explains errors in the user's words.
-    fn read<W: Write>(
+    fn read<W: Write + Send>(
         &self,
         session: &mut Session,
         at: usize,
@@ -98,17 +99,15 @@ impl Shared<'_> {
         }
     }
 
-    pub(super) fn rows<W: Write>(
+    pub(super) fn rows<W: Write + Send>(
         &self,
         session: &mut Session,
         at: usize,
         mut chunk: Chunk,
         (output, path): (W, &Path),
     ) -> Result<(Chunk, W), Error> {
-        let (request, entry) = (self.job.request, &self.manifest.tables[at]);
-        let columns = select::literals(entry);
-        let encoder = request.format.encoder(&entry.table.name, &columns, entry.history);
-        let mut writer = Writer::new(output, request.codec, encoder).map_err(Error::file(path))?;
+        let entry = &self.manifest.tables[at];
+        let mut writer = self.writer(output, at, &chunk).map_err(Error::file(path))?;
         let estimate = entry.table.bytes / entry.table.rows.max(1);
         let mut failed = None;
         let mut to = |lines: &[u8], rows: u64| {
@@ -133,8 +132,42 @@ impl Shared<'_> {
         }
         (chunk.sum, chunk.text_bytes) = ended?;
         let (written, output) = writer.end().map_err(Error::file(path))?;
-        (chunk.file_bytes, chunk.blake3) = (written.bytes, written.blake3);
+        (chunk.file_bytes, chunk.blake3, chunk.odd) = (written.bytes, written.blake3, written.odd);
         session.execute(plan::RELEASE_LOCKS)?;
+        self.refuse_odd(entry, &chunk)?;
         Ok((chunk, output))
+    }
+
+    /// Writes the lines of a chunk in the format of the dump.
+    fn writer<W: Write + Send>(&self, to: W, at: usize, chunk: &Chunk) -> io::Result<Writer<'_, W>> {
+        let (request, entry) = (self.job.request, &self.manifest.tables[at]);
+        if request.format == Format::Parquet {
+            let place = parquet::Place {
+                disk: &*self.job.context.disk,
+                folder: &request.folder,
+                manifest: self.manifest,
+                entry,
+                encodings: &self.encodings[at],
+            };
+            let file = parquet::ParquetFile::new(to, place, chunk, request.codec.1)?;
+            return Ok(Writer::Parquet(Box::new(file)));
+        }
+        let columns = select::literals(entry);
+        let encoder = request.format.encoder(&entry.table.name, &columns, entry.history);
+        Ok(Writer::Text(Text::new(to, request.codec, encoder)?))
+    }
+
+    /// An error if values that Parquet can't hold end the dump.
+    fn refuse_odd(&self, entry: &TableEntry, chunk: &Chunk) -> Result<(), Error> {
+        match chunk.odd.as_ref().and_then(|odd| odd.columns.first_key_value()) {
+            Some((column, values)) if self.job.request.odd == OddPolicy::Fail => Err(Error::Mismatch(format!(
+                "column {} of table {} has {} that its type of Parquet can't hold; without --odd fail they go \
+                 into the folder odd, and load puts them back",
+                quote_name(column),
+                entry.table.name,
+                count(*values, "value")
+            ))),
+            _ => Ok(()),
+        }
     }
 }

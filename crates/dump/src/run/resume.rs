@@ -9,6 +9,7 @@ use server::definition::without_counter;
 use server::{Session, TableName};
 
 use super::DumpRequest;
+use crate::data_file::DataFile;
 use crate::manifest::{self, Manifest, Source, TableEntry};
 use crate::{Context, Error, journal};
 use progress::count;
@@ -91,7 +92,7 @@ impl StoppedDump {
                     (new.earlier, new.sum, new.chunks) = (old.earlier, old.sum, old.chunks.clone());
                     kept += 1;
                 }
-                None => clear(&*context.disk, &request.folder.join(&old.folder))?,
+                None => clear_table(&*context.disk, &request.folder, old)?,
             }
         }
         self.clear_small_tables(context, request, tables)?;
@@ -126,7 +127,9 @@ impl StoppedDump {
     fn has_files(&self, context: &Context, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
             let file = self.manifest.data_file(&request.folder, entry, chunk);
-            context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len))
+            let is_there = |file: &DataFile| context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len));
+            let odd = file.parquet.as_ref().and_then(|content| content.odd.as_deref());
+            is_there(&file) && odd.is_none_or(is_there)
         })
     }
 }
@@ -141,8 +144,14 @@ fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
         && masks(old) == masks(new)
 }
 
+/// Removes the data files of a table.
+pub(super) fn clear_table(disk: &dyn Disk, folder: &Path, entry: &TableEntry) -> Result<(), Error> {
+    clear(disk, &folder.join(&entry.folder))?;
+    clear(disk, &folder.join(manifest::ODD_FOLDER).join(&entry.folder))
+}
+
 /// Removes a folder of data files.
-pub(super) fn clear(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+fn clear(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let names = match disk.list(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         names => names.map_err(Error::file(folder))?,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parquet_rows::Encodings;
 use server::Hold;
 use server::definition::with_counter;
 
@@ -47,6 +48,8 @@ pub(super) struct Shared<'a> {
     pub(super) pace: Mutex<ChunkSize>,
     pub(super) states: Vec<Mutex<State>>,
     pub(super) tallies: Vec<TableProgress>,
+    /// The encodings of each table's Parquet files.
+    pub(super) encodings: Vec<Encodings>,
     /// Tables that are locked until all are read, because no snapshot covers them.
     pub(super) locked: Mutex<(usize, Option<Hold>)>,
     /// Tables that DDL changed, and what was observed.
@@ -76,9 +79,10 @@ impl<'a> Shared<'a> {
             job,
             manifest,
             throttle: Throttle::new(request.limits, request.sessions),
-            pace: request.chunk_size(&manifest.tables),
+            pace: request.chunk_size(&manifest.tables, job.request.format),
             states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
             tallies: manifest.tables.iter().map(tally).collect(),
+            encodings: manifest.tables.iter().map(|_| Encodings::default()).collect(),
             locked: Mutex::new((unversioned, locks)),
             altered: Mutex::default(),
             damaged: Mutex::default(),

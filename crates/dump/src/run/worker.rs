@@ -89,7 +89,7 @@ impl Shared<'_> {
             let table = &self.manifest.tables[*at].table;
             (table.is_transactional(), std::cmp::Reverse(table.bytes))
         });
-        let (small, large) = read_units::split(&self.manifest.tables, order);
+        let (small, large) = read_units::split(&self.manifest.tables, order, self.manifest.data_format);
         for at in large {
             let table = &self.manifest.tables[at].table;
             let mut number = 0;

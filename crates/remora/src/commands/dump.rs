@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
-use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, ReadRequest, Selection};
+use dump::{
+    Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, Pattern, ReadRequest, Selection,
+};
 use failure::usage;
 use progress::{Progress, count};
 use serde_json::json;
@@ -18,6 +20,9 @@ use crate::args::{MaskArgs, ServerArgs};
 use crate::commands::{self, stop_flag};
 use crate::exit::Exit;
 use crate::report::{self, Report};
+
+/// The highest level of zstd.
+const ZSTD_LEVEL_MAX: u32 = 22;
 
 const EXAMPLES: &str = "EXAMPLES
   remora dump -o /backup/monday
@@ -38,6 +43,8 @@ const EXAMPLES: &str = "EXAMPLES
       a dump for tests, with masked addresses and without passwords
   remora dump -o /backup/monday --resume
       go on with a dump that was stopped
+  remora dump shop --format parquet -o shop.parquet
+      files for DuckDB, Spark, Trino, ClickHouse, pandas; load takes them, too
   remora dump --check /backup/monday
       whether all files of a dump are what they were";
 
@@ -98,14 +105,19 @@ pub(crate) struct Arguments {
     #[arg(long)]
     resume: bool,
 
-    /// Format of the data files: tsv, csv, or sql for other clients
+    /// Format of the data files: tsv, csv, sql for other clients, or parquet for DuckDB, Spark and the like
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
     format: Format,
 
+    /// What becomes of values that Parquet can't hold, such as the date 0000-00-00. aside: NULL in the files,
+    /// and in the folder odd, from which load puts them back. fail: the dump ends
+    #[arg(long, value_name = "HOW", default_value = "aside", value_parser = odd)]
+    odd: OddPolicy,
+
     /// zstd, lz4, gzip, column or none, with a level after a colon: zstd:3. Column mode makes the smallest
-    /// files, which only remora reads
-    #[arg(long, value_name = "CODEC", default_value = "zstd:1", value_parser = compression)]
-    compress: (Codec, u32),
+    /// files, which only remora reads. Parquet takes zstd or none [default: zstd:1, for parquet zstd:3]
+    #[arg(long, value_name = "CODEC", value_parser = compression)]
+    compress: Option<(Codec, u32)>,
 
     /// Sessions that read at the same time [default: one for each processor]
     #[arg(short = 'j', long, value_name = "N")]
@@ -178,7 +190,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         folder: arguments.output.clone().unwrap_or_default(),
         resume: arguments.resume,
         format: arguments.format,
-        codec: arguments.compress,
+        codec: compress(arguments)?,
+        odd: arguments.odd,
         definer: arguments.definer.clone().unwrap_or_default(),
     };
     let summary = dump::dump(&world, &target, &request)?;
@@ -187,8 +200,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     for line in &summary.omitted {
         report.warn(&format!("not in the dump: {line}"));
     }
+    let odd = summary.manifest.odd();
+    odd.iter().for_each(|line| report.warn(line));
     summarise(&request, &summary, began.elapsed().as_secs_f64(), report)?;
-    Ok(if summary.omitted.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(if summary.omitted.is_empty() && odd.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
 /// The surroundings for dumps, loads and comparisons.
@@ -219,7 +234,7 @@ fn summarise(
             "message_type": "summary", "folder": request.folder, "tables": manifest.tables.len(),
             "objects": manifest.objects.len(), "rows": summary.rows, "text_bytes": summary.text_bytes,
             "file_bytes": summary.file_bytes, "seconds": seconds, "rows_per_second": rate,
-            "position": manifest.source.position, "earlier": manifest.earlier, "snapshot": manifest.source.snapshot, "omitted": summary.omitted,
+            "position": manifest.source.position, "earlier": manifest.earlier, "snapshot": manifest.source.snapshot, "omitted": summary.omitted, "odd": manifest.odd(),
         }))?;
         return Ok(());
     }
@@ -248,7 +263,30 @@ fn format(text: &str) -> Result<Format, String> {
     Format::ALL
         .into_iter()
         .find(|format| format.extension() == text)
-        .ok_or_else(|| "tsv, csv or sql".to_owned())
+        .ok_or_else(|| "tsv, csv, sql or parquet".to_owned())
+}
+
+fn odd(text: &str) -> Result<OddPolicy, String> {
+    match text {
+        "aside" => Ok(OddPolicy::Aside),
+        "fail" => Ok(OddPolicy::Fail),
+        _ => Err("aside or fail".to_owned()),
+    }
+}
+
+/// The compression that was asked for, or what is usual for the format.
+fn compress(arguments: &Arguments) -> anyhow::Result<(Codec, u32)> {
+    match (arguments.format, arguments.compress) {
+        (Format::Parquet, None) => Ok(dump::PARQUET_CODEC),
+        (_, None) => Ok((Codec::Zstd, 1)),
+        (Format::Parquet, Some((codec @ (Codec::Zstd | Codec::Plain), level))) if level <= ZSTD_LEVEL_MAX => {
+            Ok((codec, level))
+        }
+        (Format::Parquet, Some(_)) => {
+            Err(usage("--format parquet is compressed inside: --compress zstd:1 to zstd:22, or none"))
+        }
+        (_, Some(codec)) => Ok(codec),
+    }
 }
 
 fn compression(text: &str) -> Result<(Codec, u32), String> {

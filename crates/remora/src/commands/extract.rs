@@ -88,7 +88,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
 
-    /// Format of the output: tsv, as LOAD DATA reads it, csv, or dump: a folder that 'remora load' takes
+    /// Format of the output: tsv, as LOAD DATA reads it, csv, or a folder that 'remora load' takes: dump, or
+    /// parquet, whose files DuckDB, Spark and the like read
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
     format: Form,
 
@@ -152,8 +153,8 @@ struct Wish {
 enum Form {
     /// Files of rows.
     Rows(Format),
-    /// A dump folder.
-    Dump,
+    /// A dump folder, with data files of this format.
+    Dump(dump::Format),
 }
 
 impl Form {
@@ -161,8 +162,12 @@ impl Form {
     fn rows(self) -> Format {
         match self {
             Form::Rows(format) => format,
-            Form::Dump => Format::Tsv,
+            Form::Dump(_) => Format::Tsv,
         }
+    }
+
+    fn is_dump(self) -> bool {
+        matches!(self, Form::Dump(_))
     }
 }
 
@@ -174,7 +179,7 @@ enum To {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    if arguments.format == Form::Dump {
+    if arguments.format.is_dump() {
         folder::check(arguments)?;
     }
     let read = |path: &PathBuf| {
@@ -187,10 +192,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     let tables = chosen(arguments, &place.source)?.len();
     let output = match arguments.format {
         Form::Rows(format) => Some(Output::new(&arguments.output, format, tables, arguments.deleted)?),
-        Form::Dump => None,
+        Form::Dump(_) => None,
     };
     let place = place.trusted(arguments, report, world)?;
-    if arguments.format == Form::Dump {
+    if arguments.format.is_dump() {
         folder::check_definitions(arguments, &place)?;
     }
     let (wishes, mut left_out) = wishes(arguments, statements.as_deref(), &place)?;
@@ -284,7 +289,7 @@ fn wishes(
         let opened = opened.and_then(|opened| {
             let Some((table, opened)) = opened else { return Ok(None) };
             let mut described = None;
-            if arguments.format == Form::Dump {
+            if arguments.format.is_dump() {
                 described = folder::described(files, &table, statements, place)?;
                 if described.is_none() {
                     return Ok(None);
@@ -432,7 +437,8 @@ fn format(text: &str) -> Result<Form, String> {
     match text {
         "tsv" => Ok(Form::Rows(Format::Tsv)),
         "csv" => Ok(Form::Rows(Format::Csv)),
-        "dump" => Ok(Form::Dump),
-        _ => Err("tsv, csv or dump".to_owned()),
+        "dump" => Ok(Form::Dump(dump::Format::Tsv)),
+        "parquet" => Ok(Form::Dump(dump::Format::Parquet)),
+        _ => Err("tsv, csv, dump or parquet".to_owned()),
     }
 }

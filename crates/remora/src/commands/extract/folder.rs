@@ -1,4 +1,4 @@
-//! `--format dump`: a dump folder as output, which `remora load` takes.
+//! `--format dump` and `parquet`: a dump folder as output, which `remora load` takes.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use codec::Codec;
 use disk::{Disk, RealDisk};
-use dump::{DumpBuilder, DumpOrigin, Source};
+use dump::{DumpBuilder, DumpOrigin, Format, Source};
 use failure::usage;
 use physical::{Table, TableFiles};
 use server::catalogue::{self, Kind, Object, Settings};
@@ -14,10 +14,15 @@ use server::definition::{counted, with_counter, without_counter};
 use server::{TableName, quote_name};
 
 use super::place::Place;
-use super::{Arguments, Wish, chosen};
+use super::{Arguments, Form, Wish, chosen};
 
-/// Compression of the data files: that of `remora dump`.
-const CODEC: (Codec, u32) = (Codec::Zstd, 1);
+/// The format of the data files, and their compression, which is that of `remora dump`.
+fn format(form: Form) -> (Format, (Codec, u32)) {
+    match form {
+        Form::Dump(Format::Parquet) => (Format::Parquet, dump::PARQUET_CODEC),
+        _ => (Format::Tsv, (Codec::Zstd, 1)),
+    }
+}
 
 /// A dump that is being made.
 pub(super) struct Folder {
@@ -34,12 +39,12 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
     let name = &arguments.output;
     let is_file = ["tsv", "csv"].iter().any(|end| name.extension().is_some_and(|is| is == *end));
     if is_file || name == Path::new("-") {
-        return Err(usage("--format dump makes a folder: name one with -o"));
+        return Err(usage("--format dump and parquet make a folder: name one with -o"));
     }
     // A backup that is recovered first may take hours.
     anyhow::ensure!(RealDisk.stat(name).is_err(), "{} exists already; name another folder", name.display());
     if arguments.deleted {
-        return Err(usage("--deleted writes rows that no table has: --format dump can't hold them"));
+        return Err(usage("--deleted writes rows that no table has: a dump can't hold them"));
     }
     Ok(())
 }
@@ -49,7 +54,7 @@ pub(super) fn check_definitions(arguments: &Arguments, place: &Place) -> anyhow:
     let has_own = || chosen(arguments, &place.source).map(|all| all.iter().all(|table| table.frm.is_none()));
     anyhow::ensure!(
         arguments.schema.is_some() || place.catalogue.is_some() || has_own()?,
-        "--format dump needs complete definitions, and .frm files lack foreign keys: give the output of SHOW CREATE TABLE, or of 'remora dump --no-data', with --schema"
+        "a dump needs complete definitions, and .frm files lack foreign keys: give the output of SHOW CREATE TABLE, or of 'remora dump --no-data', with --schema"
     );
     Ok(())
 }
@@ -119,7 +124,7 @@ impl Folder {
         rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())?;
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let maker =
-            DumpBuilder::begin(&RealDisk, &arguments.output, DumpOrigin { id, source, selection }, CODEC)
+            DumpBuilder::begin(&RealDisk, &arguments.output, DumpOrigin { id, source, selection }, format(arguments.format))
                 .with_context(|| format!("-o {}", arguments.output.display()))?;
         Ok(Folder { maker, tables: Vec::new(), objects, omitted })
     }
@@ -167,7 +172,8 @@ impl Folder {
             }
             stays
         });
-        maker.finish(objects, omitted.iter().cloned().chain(left_out).collect())?;
+        let manifest = maker.finish(objects, omitted.iter().cloned().chain(left_out).collect())?;
+        omitted.extend(manifest.odd());
         Ok(omitted)
     }
 }

@@ -18,7 +18,7 @@ use server::snapshot;
 use tempfile::TempDir;
 
 use super::file_copies::FileCopies;
-use super::{Arguments, Form, chosen, selection};
+use super::{Arguments, chosen, selection};
 use crate::commands;
 use crate::report::Report;
 
@@ -227,7 +227,7 @@ impl Place {
         let mut server = instance::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
         instance::settle(&server, world.stop)?;
         let mut catalogue = None;
-        if arguments.format == Form::Dump {
+        if arguments.format.is_dump() {
             let mut session = snapshot::connect(&instance::target(&server)?)?;
             let selection = selection(arguments.names.clone(), arguments.exclude.clone());
             catalogue = Some((

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
-use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, ReadRequest, Selection};
+use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, ReadRequest, Selection};
 use failure::{Failure, usage};
 use humanize::text;
 use instance::binary_log::BinaryLog;
@@ -247,6 +247,7 @@ fn dump_from(
         folder: work.join(DUMP),
         format: Format::Tsv,
         codec: (Codec::Zstd, 1),
+        odd: OddPolicy::default(),
         resume: false,
         definer: Definer::default(),
     };
