@@ -308,7 +308,8 @@ mod tests {
     fn made(is_ordered: bool, pieces: &[&str]) -> Vec<(Option<Range>, String)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump");
-        let mut maker = DumpBuilder::begin(&RealDisk, &path, origin(), (Format::Tsv, (Codec::Plain, 0))).unwrap();
+        let mut maker =
+            DumpBuilder::begin(&RealDisk, &path, origin(), (Format::Tsv, (Codec::Plain, 0))).unwrap();
         maker.chunk_bytes = 10;
         let failed = maker.table(table(), true, |out| {
             out.write_all(b"1\ta\tx\n1\tb\tx\n").unwrap();
@@ -366,7 +367,9 @@ mod tests {
     #[test]
     fn a_full_disk_is_reported_with_the_file() {
         let disk = disk::faults::FaultDisk::default();
-        let mut maker = DumpBuilder::begin(&disk, Path::new("/dump"), origin(), (Format::Tsv, (Codec::Plain, 0))).unwrap();
+        let mut maker =
+            DumpBuilder::begin(&disk, Path::new("/dump"), origin(), (Format::Tsv, (Codec::Plain, 0)))
+                .unwrap();
         disk.limit(1000);
         let mut said = None;
         maker

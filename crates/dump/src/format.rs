@@ -76,7 +76,9 @@ impl Format {
     pub(crate) fn load_clause(self) -> Option<&'static str> {
         match self {
             // It is read as lines.
-            Format::Tsv | Format::Parquet => Some("FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'"),
+            Format::Tsv | Format::Parquet => {
+                Some("FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'")
+            }
             Format::Csv => {
                 Some("FIELDS TERMINATED BY ',' ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'")
             }

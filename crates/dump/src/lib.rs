@@ -43,11 +43,11 @@ mod verify;
 
 pub use builder::{DumpBuilder, DumpOrigin};
 pub use context::Context;
-pub use data_file::parquet::{OddFile, PARQUET_CODEC};
 pub use copy::{
     CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames,
     TablePart, copy, copy_id, plan as plan_copy, standby,
 };
+pub use data_file::parquet::{OddFile, PARQUET_CODEC};
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
 pub use error::Error;

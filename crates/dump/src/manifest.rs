@@ -351,7 +351,9 @@ impl Manifest {
         let mut lines = Vec::new();
         for entry in &self.tables {
             let mut columns: BTreeMap<&str, u64> = BTreeMap::new();
-            for (name, values) in entry.chunks.iter().filter_map(|chunk| chunk.odd.as_ref()).flat_map(|odd| &odd.columns) {
+            for (name, values) in
+                entry.chunks.iter().filter_map(|chunk| chunk.odd.as_ref()).flat_map(|odd| &odd.columns)
+            {
                 *columns.entry(name).or_default() += values;
             }
             lines.extend(columns.into_iter().map(|(name, values)| {
@@ -360,7 +362,11 @@ impl Manifest {
                      the folder {ODD_FOLDER} has {}, and load puts {} back",
                     quote_name(name),
                     entry.table.name,
-                    if values == 1 { "one value is".to_owned() } else { format!("{} are", count(values, "value")) },
+                    if values == 1 {
+                        "one value is".to_owned()
+                    } else {
+                        format!("{} are", count(values, "value"))
+                    },
                     if values == 1 { "it" } else { "them" },
                     if values == 1 { "it" } else { "them" },
                     if values == 1 { "it" } else { "them" },

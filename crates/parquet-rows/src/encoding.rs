@@ -36,8 +36,11 @@ impl Encodings {
             return Ok(chosen);
         }
         let fields = fields(schema);
-        let chosen: Vec<Choice> =
-            leaves.iter().zip(fields).map(|(leaf, (field, path))| choose(leaf, field, &path, base)).collect::<Result<_, _>>()?;
+        let chosen: Vec<Choice> = leaves
+            .iter()
+            .zip(fields)
+            .map(|(leaf, (field, path))| choose(leaf, field, &path, base))
+            .collect::<Result<_, _>>()?;
         Ok(self.0.get_or_init(|| chosen))
     }
 }

@@ -138,7 +138,9 @@ impl Kind {
             Kind::Datetime { fraction, .. } => Value::Int64(parse_datetime(text, *fraction)?),
             Kind::Float(kind) => Value::Float(f32::from_le_bytes(stored(kind, text, scratch)?)),
             Kind::Double(kind) => Value::Double(f64::from_le_bytes(stored(kind, text, scratch)?)),
-            Kind::Text(charset) if is_utf8(charset) => Value::Bytes(std::str::from_utf8(text).ok()?.as_bytes()),
+            Kind::Text(charset) if is_utf8(charset) => {
+                Value::Bytes(std::str::from_utf8(text).ok()?.as_bytes())
+            }
             Kind::Text(charset) => {
                 scratch.clear();
                 scratch.extend_from_slice(charset.text(text)?.as_bytes());

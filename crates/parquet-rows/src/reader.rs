@@ -54,7 +54,11 @@ impl<R: ChunkReader + 'static> Reader<R> {
             let mut readers: Vec<ColumnReader> =
                 (0..group.num_columns()).map(|at| group.get_column_reader(at)).collect::<Result<_, _>>()?;
             loop {
-                let mut counts = leaves.iter_mut().flatten().zip(&mut readers).map(|(leaf, reader)| leaf.read(reader, BATCH_ROWS));
+                let mut counts = leaves
+                    .iter_mut()
+                    .flatten()
+                    .zip(&mut readers)
+                    .map(|(leaf, reader)| leaf.read(reader, BATCH_ROWS));
                 let rows = counts.next().transpose()?.unwrap_or(0);
                 for count in counts {
                     if count? != rows {

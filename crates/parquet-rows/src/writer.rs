@@ -259,11 +259,12 @@ fn begin<W: Write + Send>(
         .collect();
     let place = |column: &usize| first.get(*column).copied();
     let sorted = options.sorted_by.iter().filter_map(place).filter_map(|place| i32::try_from(place).ok());
-    let sorted: Vec<SortingColumn> = sorted
-        .map(|column_idx| SortingColumn { column_idx, descending: false, nulls_first: true })
-        .collect();
+    let sorted: Vec<SortingColumn> =
+        sorted.map(|column_idx| SortingColumn { column_idx, descending: false, nulls_first: true }).collect();
     properties = properties.set_sorting_columns((!sorted.is_empty()).then_some(sorted));
-    for field in options.bloom.iter().filter_map(place).filter_map(|place| columns.schema.get_fields().get(place)) {
+    for field in
+        options.bloom.iter().filter_map(place).filter_map(|place| columns.schema.get_fields().get(place))
+    {
         let path = parquet::schema::types::ColumnPath::new(vec![field.name().to_owned()]);
         properties = properties.set_column_bloom_filter_enabled(path, true);
     }

@@ -74,9 +74,19 @@ fn values_are_in_the_file_if_their_type_can_hold_them() {
         ("bigint(20) unsigned", None, vec![b"0", b"18446744073709551615"], vec![b"-0"]),
         ("bigint", None, vec![b"-9223372036854775808", b"9223372036854775807"], vec![b"9223372036854775808"]),
         ("decimal(38,10)", None, vec![b"-9999999999999999999999999999.9999999999"], vec![b"1"]),
-        ("decimal(65,30)", None, vec![b"99999999999999999999999999999999999.999999999999999999999999999999"], vec![]),
+        (
+            "decimal(65,30)",
+            None,
+            vec![b"99999999999999999999999999999999999.999999999999999999999999999999"],
+            vec![],
+        ),
         ("float", None, vec![b"0.10000000149011612", b"-1e-60", b"3.4028234663852886e38"], vec![b"0.1"]),
-        ("double", None, vec![b"0.1", b"-0", b"1e20", b"1.7976931348623157e308", b"5e-324"], vec![b"0.10", b"1e+20"]),
+        (
+            "double",
+            None,
+            vec![b"0.1", b"-0", b"1e20", b"1.7976931348623157e308", b"5e-324"],
+            vec![b"0.10", b"1e+20"],
+        ),
         ("date", None, vec![b"0001-01-01", b"9999-12-31"], vec![b"0000-00-00", b"2026-02-30", b"2026-00-00"]),
         ("datetime(6)", None, vec![b"9999-12-31 23:59:59.999999"], vec![b"0000-00-00 00:00:00.000000"]),
         ("timestamp", None, vec![b"2038-01-19 03:14:07"], vec![b"0000-00-00 00:00:00"]),
@@ -187,7 +197,7 @@ fn a_line_with_another_number_of_values_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn any_bytes_come_back(

@@ -119,6 +119,8 @@ mod physical_values;
 mod places;
 #[path = "main/poke.rs"]
 mod poke;
+#[path = "main/python.rs"]
+mod python;
 #[path = "main/queue.rs"]
 mod queue;
 #[path = "main/queue_broker.rs"]

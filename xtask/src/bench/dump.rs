@@ -27,12 +27,14 @@ const PEERS: [(&str, &str); 3] =
 enum Method {
     RemoraDump,
     RemoraDumpPlain,
+    RemoraDumpParquet,
     DumpZstd,
     MydumperGzip,
     MydumperPlain,
     RemoraLoad,
     RemoraLoadCounts,
     RemoraLoadPhysical,
+    RemoraLoadParquet,
     Myloader,
     MyloaderDefault,
     Client,
@@ -40,17 +42,19 @@ enum Method {
 }
 
 impl Method {
-    const DUMPS: [Method; 5] = [
+    const DUMPS: [Method; 6] = [
         Method::RemoraDump,
+        Method::RemoraDumpParquet,
         Method::DumpZstd,
         Method::MydumperGzip,
         Method::RemoraDumpPlain,
         Method::MydumperPlain,
     ];
-    const LOADS: [Method; 7] = [
+    const LOADS: [Method; 8] = [
         Method::RemoraLoad,
         Method::RemoraLoadCounts,
         Method::RemoraLoadPhysical,
+        Method::RemoraLoadParquet,
         Method::Myloader,
         Method::MyloaderDefault,
         Method::Client,
@@ -65,12 +69,14 @@ impl Method {
         match self {
             Method::RemoraDump => "remora dump -j 2",
             Method::RemoraDumpPlain => "remora dump -j 2 --compress none",
+            Method::RemoraDumpParquet => "remora dump -j 2 --format parquet",
             Method::DumpZstd => "mariadb-dump, piped to zstd -1",
             Method::MydumperGzip => "mydumper -t 2 -r 500000 -c",
             Method::MydumperPlain => "mydumper -t 2 -r 500000",
             Method::RemoraLoad => "remora load, every row read back",
             Method::RemoraLoadCounts => "remora load --no-verify",
             Method::RemoraLoadPhysical => "remora load --physical",
+            Method::RemoraLoadParquet => "remora load of Parquet, every row read back",
             Method::Myloader => "myloader -t 2",
             Method::MyloaderDefault => "myloader",
             Method::Client => "zstd -dc, piped to mariadb",
@@ -86,7 +92,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let bench = bench?;
         bench.table(&Method::DUMPS, &chosen)?;
         // Creates the input of the loads.
-        for method in [Method::RemoraDump, Method::DumpZstd, Method::MydumperPlain] {
+        for method in [Method::RemoraDump, Method::RemoraDumpParquet, Method::DumpZstd, Method::MydumperPlain]
+        {
             bench.measure(method)?;
         }
         bench.table(&Method::LOADS, &chosen)?;
@@ -207,6 +214,7 @@ impl Bench {
             | Method::RemoraLoadCounts
             | Method::RemoraLoadPhysical => "remora",
             Method::RemoraDumpPlain => "remora.plain",
+            Method::RemoraDumpParquet | Method::RemoraLoadParquet => "remora.parquet",
             Method::DumpZstd | Method::Client => "dump.sql.zst",
             Method::MydumperGzip => "mydumper.gz",
             Method::MydumperPlain | Method::Myloader | Method::MyloaderDefault => "mydumper",
@@ -273,7 +281,12 @@ impl Bench {
             Method::RemoraDumpPlain => {
                 tool(&self.remora, &[&["dump", "bench", "-o", &folder, "--compress", "none"][..], &ours].concat())
             }
-            Method::RemoraLoad => tool(&self.remora, &[&["load", &folder][..], &own].concat()),
+            Method::RemoraDumpParquet => {
+                tool(&self.remora, &[&["dump", "bench", "-o", &folder, "--format", "parquet"][..], &ours].concat())
+            }
+            Method::RemoraLoad | Method::RemoraLoadParquet => {
+                tool(&self.remora, &[&["load", &folder][..], &own].concat())
+            }
             Method::RemoraLoadCounts => {
                 tool(&self.remora, &[&["load", &folder, "--no-verify"][..], &own].concat())
             }

@@ -88,8 +88,10 @@ fn sorted_by(entry: &TableEntry, chunk: &Chunk) -> Vec<usize> {
     let place = |name: &String| {
         let at = columns.iter().position(|column| column.name == *name)?;
         let kind = columns[at].data_type.as_str();
-        let is_number =
-            matches!(kind, "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "date" | "datetime");
+        let is_number = matches!(
+            kind,
+            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "date" | "datetime"
+        );
         is_number.then_some(at)
     };
     entry.table.key.iter().filter(|_| is_ordered).map_while(place).collect()
@@ -295,7 +297,10 @@ impl ChunkReader for RandomAccess {
             return Err(ParquetError::EOF("it ends too early".to_owned()));
         }
         let mut bytes = vec![0; length];
-        let got = self.source.read_full_at(start, &mut bytes).map_err(|error| ParquetError::External(Box::new(error)))?;
+        let got = self
+            .source
+            .read_full_at(start, &mut bytes)
+            .map_err(|error| ParquetError::External(Box::new(error)))?;
         bytes.truncate(got);
         Ok(bytes.into())
     }

@@ -160,13 +160,15 @@ impl Shared<'_> {
     /// An error if values that Parquet can't hold end the dump.
     fn refuse_odd(&self, entry: &TableEntry, chunk: &Chunk) -> Result<(), Error> {
         match chunk.odd.as_ref().and_then(|odd| odd.columns.first_key_value()) {
-            Some((column, values)) if self.job.request.odd == OddPolicy::Fail => Err(Error::Mismatch(format!(
-                "column {} of table {} has {} that its type of Parquet can't hold; without --odd fail they go \
+            Some((column, values)) if self.job.request.odd == OddPolicy::Fail => {
+                Err(Error::Mismatch(format!(
+                    "column {} of table {} has {} that its type of Parquet can't hold; without --odd fail they go \
                  into the folder odd, and load puts them back",
-                quote_name(column),
-                entry.table.name,
-                count(*values, "value")
-            ))),
+                    quote_name(column),
+                    entry.table.name,
+                    count(*values, "value")
+                )))
+            }
             _ => Ok(()),
         }
     }

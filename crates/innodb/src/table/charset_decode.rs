@@ -192,7 +192,8 @@ mod tests {
     fn text_goes_back_to_its_bytes() {
         for charset in crate::table::collation::Charset::all() {
             for byte in 0..=u8::MAX {
-                let bytes = vec![0; usize::from(charset.min) - 1].into_iter().chain([byte]).collect::<Vec<_>>();
+                let bytes =
+                    vec![0; usize::from(charset.min) - 1].into_iter().chain([byte]).collect::<Vec<_>>();
                 let Some(text) = charset.text(&bytes) else { continue };
                 let back = charset.bytes(&text).unwrap_or_else(|| panic!("{} {byte}", charset.name));
                 assert_eq!(charset.text(&back), Some(text), "{} {byte}", charset.name);

@@ -50,6 +50,8 @@ mod large_rows;
 mod mask;
 #[path = "dump/migrate.rs"]
 mod migrate;
+#[path = "dump/parquet.rs"]
+mod parquet;
 #[path = "dump/physical.rs"]
 mod physical;
 #[path = "dump/physical_kill.rs"]

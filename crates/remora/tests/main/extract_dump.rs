@@ -59,12 +59,17 @@ fn the_files_of_a_stopped_server_become_a_dump_of_it() {
         let data = data(&server);
         let read = |more: &[&str]| run(at, &[&["extract", &data, "--format", "dump"], more].concat());
         read(&["-o", "made"]).exits(1).says(&["foreign keys", "--schema"]);
-        read(&["-o", "made.tsv", "--schema", SCHEMA]).exits(2).says(&["makes a folder"]);
+        read(&["-o", "made.tsv", "--schema", SCHEMA]).exits(2).says(&["make a folder"]);
         read(&["-o", "made", "--schema", SCHEMA, "--deleted"]).exits(2).says(&["--deleted"]);
         let made = read(&["-o", "made", "--schema", SCHEMA]).exits(3);
         made.says(&["app`.`versioned`: 60 rows of the past left out", "rows of 25 tables"]);
         read(&["-o", "made", "--schema", SCHEMA]).exits(1).says(&["made exists already"]);
         assert_eq!(differences(&mut server, at, "made", &["--exclude", "app.versioned"]), "");
+        server.stop().unwrap();
+        let parquet = ["extract", &data, "--format", "parquet", "-o", "columns", "--schema", SCHEMA];
+        run(at, &parquet).exits(3).says(&["rows of 25 tables"]);
+        assert!(at.join("columns/app.node/00000.parquet").is_file());
+        assert_eq!(differences(&mut server, at, "columns", &["--exclude", "app.versioned"]), "");
         // A definition in other words can't be compared with what a server makes of it.
         let text = std::fs::read_to_string(at.join(SCHEMA)).unwrap();
         let other = text.replace("  `uid` int(11)", "  `uid` INT(11)");

@@ -123,9 +123,13 @@ impl Folder {
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())?;
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let maker =
-            DumpBuilder::begin(&RealDisk, &arguments.output, DumpOrigin { id, source, selection }, format(arguments.format))
-                .with_context(|| format!("-o {}", arguments.output.display()))?;
+        let maker = DumpBuilder::begin(
+            &RealDisk,
+            &arguments.output,
+            DumpOrigin { id, source, selection },
+            format(arguments.format),
+        )
+        .with_context(|| format!("-o {}", arguments.output.display()))?;
         Ok(Folder { maker, tables: Vec::new(), objects, omitted })
     }
 

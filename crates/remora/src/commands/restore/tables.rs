@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
-use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, ReadRequest, Selection};
+use dump::{
+    Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, ReadRequest, Selection,
+};
 use failure::{Failure, usage};
 use humanize::text;
 use instance::binary_log::BinaryLog;

@@ -110,7 +110,7 @@ fn what_is_masked_is_in_no_file_and_the_same_after_dump_and_copy() {
         fill(&pair);
         let masks = masks();
         let by_key = [&masks[..], &["--mask-key", "key"]].concat();
-        for format in ["tsv", "csv", "sql"] {
+        for format in ["tsv", "csv", "sql", "parquet"] {
             let to = ["d", "-o", format, "--format", format, "--compress", "none", "--chunk", "32K"];
             pair.dump(&[&to[..], &by_key].concat()).exits(0);
             search(&pair.folder.path().join(format));

@@ -1,0 +1,78 @@
+"""Reads a dump of Parquet with three readers, and compares what they make of it with what was stored."""
+
+import datetime
+import decimal
+import glob
+import sys
+
+import duckdb
+import polars
+import pyarrow.parquet
+
+folder = sys.argv[1]
+utc = datetime.timezone.utc
+number = decimal.Decimal
+EXPECTED = {
+    "id": 1,
+    "small": 255,
+    "big": number("18446744073709551615"),
+    "filled": 42,
+    "price": number("-12.50"),
+    "wide": "-99999999999999999999999999999999999.000000000000000000000000000001",
+    "long": number("1234567890123456789012345678.0123456789"),
+    "single": 0.10000000149011612,
+    "double": 1e20,
+    "day": datetime.date(2026, 11, 28),
+    "time": datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
+    "stamp": datetime.datetime(2038, 1, 19, 3, 14, 7, tzinfo=utc),
+    "span": "-838:59:59.000",
+    "year": 2026,
+    "flag": True,
+    "bits": 257,
+    "all_bits": number("18446744073709551615"),
+    "text": "gr\u00fcn\t\\ \U0001f600",
+    "latin": "\u00fc\u20ac",
+    "chinese": "\u4f60",
+    "choice": "b",
+    "choices": "x,y",
+    "bytes": b"\x00\xff\n",
+    "padded": b"ab\0\0",
+    "json": '[1,{"a":2}]',
+    "place": b"\1\1\0\0\0\0\0\0\0\0\0\xf0?\0\0\0\0\0\0\0@",
+    "place__srid": 4326,
+}
+
+
+def duck(table):
+    connection = duckdb.connect()
+    connection.sql("SET TimeZone = 'UTC'")
+    # Else a geometry is one of DuckDB's own, whose library is not part of it.
+    connection.sql("SET enable_geoparquet_conversion = false")
+    rows = connection.sql(f"SELECT * FROM '{folder}/{table}/*.parquet' ORDER BY 1")
+    return [dict(zip(rows.columns, row)) for row in rows.fetchall()]
+
+
+def arrow(table):
+    rows = []
+    for path in sorted(glob.glob(f"{folder}/{table}/*.parquet")):
+        rows += pyarrow.parquet.read_table(path).to_pylist()
+    return rows
+
+
+def polar(table):
+    return polars.read_parquet(f"{folder}/{table}").to_dicts()
+
+
+for name, read in [("DuckDB", duck), ("pyarrow", arrow), ("polars", polar)]:
+    first, second, third = read("d.values")
+    assert list(first) == list(EXPECTED), (name, list(first))
+    for column, expected in EXPECTED.items():
+        found = first[column]
+        assert found == expected and type(found) is type(expected), (name, column, found, expected)
+    # Dates of zeros are beside the file. Zeros and empty text are not NULL.
+    assert second["day"] is None and second["time"] is None, (name, second)
+    assert (second["small"], second["text"], second["flag"]) == (0, "", False), (name, second)
+    assert all(value is None for column, value in third.items() if column != "id"), (name, third)
+    rows = read("d.many")
+    found = (len(rows), sum(row["lat"] for row in rows), len({row["name"] for row in rows}))
+    assert found == (20000, number(sys.argv[2]), 500), (name, found)
