@@ -169,6 +169,7 @@ fn other_programs_read_what_was_stored() {
             .execute(&sql.replace("d.values", "d.`values`"))
             .unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
+    source.strings("ANALYZE TABLE d.many").unwrap();
     let sum = source.value("SELECT SUM(lat) FROM d.many").unwrap().unwrap();
     pair.dump(&["d", "-o", "d.dump", "--format", "parquet", "--chunk", "256K"]).exits(3);
     assert!(std::fs::read_dir(pair.path("d.dump/d.many")).unwrap().count() > 1);
