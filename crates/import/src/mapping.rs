@@ -1,6 +1,8 @@
 //! Maps the fields of a record to table columns.
 
-use rows::{ColumnKind, ColumnStats, ColumnType, Exact, FieldRule, Findings, Habits, Written};
+use rows::{
+    ColumnKind, ColumnStats, ColumnType, Exact, FieldRule, Findings, Format, Habits, ValueForm, Written,
+};
 
 use crate::Error;
 use crate::job::Field;
@@ -71,6 +73,8 @@ pub(crate) struct NewColumns<'a> {
     pub(crate) names: &'a [String],
     pub(crate) types: &'a [ColumnType],
     pub(crate) stats: &'a [ColumnStats],
+    /// The types as SQL, if the files say what their columns are.
+    pub(crate) declared: Option<&'a [String]>,
 }
 
 /// Maps the fields of surveyed files to the table that is created for them.
@@ -80,7 +84,7 @@ pub(crate) fn onto_new(
     columns: &NewColumns<'_>,
     progress: &dyn Progress,
 ) -> Result<Mapping, Error> {
-    let NewColumns { names, types, stats } = *columns;
+    let NewColumns { names, types, stats, declared } = *columns;
     let habits = habits(request, findings, stats);
     let mut mapping = Mapping { habits, ..Mapping::default() };
     let fields = FieldSource { request, findings, progress };
@@ -92,7 +96,7 @@ pub(crate) fn onto_new(
     }
     let targets = new_targets(request, names);
     count(&targets, findings)?;
-    for (target, (decided, stats)) in targets.into_iter().zip(types.iter().zip(stats)) {
+    for (at, (target, (decided, stats))) in targets.into_iter().zip(types.iter().zip(stats)).enumerate() {
         let name = match &target {
             FieldTarget::Column(name) => name.clone(),
             FieldTarget::Variable(_) | FieldTarget::Skip => {
@@ -101,7 +105,8 @@ pub(crate) fn onto_new(
                 continue;
             }
         };
-        if let Some((_, sql)) = request.types.iter().find(|(typed, _)| *typed == name) {
+        let given = request.types.iter().find(|(typed, _)| *typed == name).map(|(_, sql)| sql);
+        if let Some(sql) = given.or_else(|| declared.and_then(|declared| declared.get(at))) {
             let column = Column::declared(&name, sql);
             mapping.push_column(&fields, &column, Some(stats));
             continue;
@@ -184,10 +189,16 @@ impl Mapping {
         let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
         let rule = rule(column, nulls.empty, sample, &self.habits);
         let name = &column.name;
+        let form = findings.format.form(self.fields.len());
         tell(name, rule, progress);
+        if form == ValueForm::Utc && column.data_type == "datetime" {
+            progress.note(&format!("{name}: times are stored as UTC"));
+        }
         if column.data_type == "timestamp" {
-            let has_values = sample.is_some_and(ColumnStats::has_values);
-            self.stamps.push((name.clone(), rule == FieldRule::UtcDateTime, has_values));
+            let is_typed = matches!(findings.format, Format::Typed(_));
+            let has_values = is_typed || sample.is_some_and(ColumnStats::has_values);
+            let is_utc = rule == FieldRule::UtcDateTime || form == ValueForm::Utc;
+            self.stamps.push((name.clone(), is_utc, has_values));
         }
         // `--set col=f(@col)` uses the field of that name, so the field goes to the variable instead.
         let computed = self.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
@@ -196,6 +207,7 @@ impl Mapping {
         } else if let Some(conversion) = column.conversion(
             &format!("@{}", server::quote_name(name)),
             findings.encoding == rows::Encoding::Binary,
+            form,
         ) {
             self.set.push((name.clone(), conversion));
             FieldTarget::Variable(name.clone())

@@ -1,6 +1,8 @@
 //! Decides what to do: recognises the files, looks at the table, and plans how the files go into the table.
 
 mod create;
+mod first_look;
+mod typed;
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,8 @@ use crate::source::Files;
 use crate::survey::{Survey, SurveyResult, SurveyedTypes};
 use crate::target::{self, Table};
 use crate::{Error, other_files};
-use create::Create;
+use create::{Create, NewTable};
+use first_look::FirstLook;
 use progress::Progress;
 
 /// The target size of a chunk: small enough that all sessions end at about the same time, large enough that a
@@ -125,9 +128,8 @@ pub(crate) fn make(
             };
             let guess = Guess { sample: &mut first, job: &mut job, packet };
             let found = surveyed(request, files, context, guess, &look)?;
-            let limits = create::limits(session.as_deref());
-            let (made, mapping) =
-                create::new_table(request, &first.findings, &found, (limits, context.progress))?;
+            let make = NewTable { request, files, findings: &first.findings, progress: context.progress };
+            let (made, mapping) = make.table(&found, session.as_deref())?;
             create = Some(made);
             mapping
         }
@@ -318,6 +320,9 @@ fn sample(
     decision: &DialectDecision,
     progress: &dyn Progress,
 ) -> Result<Sample, Error> {
+    if let Some(FirstLook { findings, stats, heading }) = first_look::look(request, files)? {
+        return Ok(Sample { empty: false, findings, stats, heading, orders: BTreeMap::new() });
+    }
     let mut hints = decision.hints(&request.hints);
     if let Some(table) = table.filter(|_| !request.create) {
         hints.columns = Some(table.columns.iter().map(|column| column.name.clone()).collect());
@@ -412,7 +417,7 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, strategy: LoadStra
     let findings = &sample.findings;
     let sessions = request.sessions.unwrap_or(3).max(1);
     let share = files
-        .bytes()
+        .text_bytes()
         .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX) / (4 * sessions));
     Job {
         version: Job::VERSION,
@@ -429,7 +434,7 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, strategy: LoadStra
         skip_repeated_header: request.skip_repeated_header == Some(true),
         guessed: GuessedOptions {
             nulls: findings.guessed.nulls && request.nulls.is_none(),
-            header: request.skip_repeated_header.is_none(),
+            header: request.skip_repeated_header.is_none() && files.table(0).is_none(),
             ..findings.guessed
         },
         texts: Vec::new(),
@@ -465,6 +470,7 @@ fn survey(
         nulls: &job.nulls,
         orders: &job.orders,
         columns: guess.sample.findings.columns,
+        names: &guess.sample.findings.names,
         skipped: job.skipped(),
         dialect_check: &job.dialect_check(),
         rejects_max: request.rejects_max,

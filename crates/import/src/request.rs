@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use parquet_rows::foreign::Int96;
 use rows::{Habits, Hints, Nulls};
 use serde::{Deserialize, Serialize};
 use server::TableName;
@@ -38,6 +39,10 @@ pub struct Request {
     /// Whether a later line that repeats the header is left out (`true`) or is a row (`false`); `None` ends
     /// the import.
     pub skip_repeated_header: Option<bool>,
+    /// Whether nested columns of files with typed columns become JSON text; otherwise they are refused.
+    pub nested_json: bool,
+    /// In which zone the times of 96 bits in Parquet files are; without it they are refused.
+    pub int96: Option<Int96>,
     /// The file to read from a zip archive with several.
     pub member: Option<String>,
     /// The maximum number of bad rows before the import fails.
@@ -83,6 +88,8 @@ impl Request {
             ("--repeated-header", self.skip_repeated_header.map(|skip| skip.to_string())),
             ("--time-zone", self.time_zone.clone()),
             ("--sql-mode", self.sql_mode.clone()),
+            ("--nested", self.nested_json.then(|| "json".to_owned())),
+            ("--int96", self.int96.map(|zone| format!("{zone:?}"))),
             ("--round", self.round.then(|| "yes".to_owned())),
             (
                 "the options about the form of the files",

@@ -16,9 +16,9 @@ use crate::plan::{self, Plan};
 use crate::request::{Indexes, OnDuplicate, Physical, Request};
 use crate::sender::ChunkSender;
 use crate::shadow::{self, IndexTiming};
-use crate::source::{Files, Stdin};
+use crate::source::{Files, Reading, Stdin};
 use crate::tablespace::{self, FillOutcome, TablespaceFill};
-use crate::{Duplicates, Error, Input, Reject, connect, reject_files, target};
+use crate::{Duplicates, Error, Input, Reject, connect, foreign, reject_files, target};
 use progress::{Progress, count};
 
 /// How long to wait for the lock of the table: the server may need a moment to notice that the last owner is
@@ -61,12 +61,17 @@ pub struct Preview {
 /// Those of [`import`] that can be known without the server.
 pub fn preview(request: &Request, stdin: Option<Stdin>, context: &Context<'_>) -> Result<Preview, Error> {
     let look = || {
-        let files = Files::new(context.disk, &request.inputs, stdin, (true, request.member.as_deref()))?;
+        let files = Files::new(context.disk, &request.inputs, stdin, &reading(request, true))?;
         let mut session = if request.create { None } else { Some((context.connect)()?) };
         let plan = plan::make(request, &files, context, session.as_mut().map(|session| (session, None)))?;
         Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
     };
     look().map_err(|error| context.stopped(error))
+}
+
+/// How the files of a request are read.
+fn reading(request: &Request, twice: bool) -> Reading<'_> {
+    Reading { twice, member: request.member.as_deref(), typed: foreign::options(request) }
 }
 
 /// Imports files into a table.
@@ -128,7 +133,7 @@ fn locked(
         unlogged(session, names, context.progress)?;
     }
     let twice = (request.create || request.physical != Physical::Never) && earlier.is_none();
-    let files = Files::new(context.disk, &request.inputs, stdin, (twice, request.member.as_deref()))?;
+    let files = Files::new(context.disk, &request.inputs, stdin, &reading(request, twice))?;
     let mut run = Run { request, context, names, ledger: &ledger, files: &files };
     let (job, finished, closed) = match earlier {
         Some(earlier) => run.resume_state(session, earlier).map(|(job, finished)| (job, finished, None))?,
@@ -201,7 +206,7 @@ impl Run<'_> {
                 let made = session.execute(&create.sql(&self.names.shadow));
                 made.map_err(|error| create.explain(error))?;
             } else if let (Some(table), false) = (&table, straight) {
-                let timing = IndexTiming { asked: indexes, bytes: self.files.bytes() };
+                let timing = IndexTiming { asked: indexes, bytes: self.files.text_bytes() };
                 let made = shadow::like(session, self.names, table, timing, self.context.progress)?;
                 job.deferred = made.deferred;
                 job.definition = made.definition;
@@ -385,7 +390,7 @@ impl Run<'_> {
     fn sessions(&self, job: &Job) -> usize {
         // One more than the number of cores: while a session waits for its commit, another works.
         let wanted = self.request.sessions.unwrap_or(self.context.cores.clamp(1, 8) + 1);
-        let chunks = self.files.bytes().map_or(u64::MAX, |bytes| bytes.div_ceil(job.chunk_bytes as u64));
+        let chunks = self.files.text_bytes().map_or(u64::MAX, |bytes| bytes.div_ceil(job.chunk_bytes as u64));
         wanted.min(usize::try_from(chunks).unwrap_or(usize::MAX)).max(1)
     }
 

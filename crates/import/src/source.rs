@@ -1,6 +1,7 @@
 //! A file as a stream of UTF-8 text: opened, decompressed, decoded.
 
 mod buffer;
+mod typed;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -10,8 +11,9 @@ use disk::{Disk, Source, Stat};
 use rows::{BadLine, Decoder, Encoding, Translator};
 
 use crate::archive::{self, Member};
-use crate::{Error, Input};
+use crate::{Error, Input, foreign};
 pub use buffer::Buffer;
+use parquet_rows::foreign::{Options, Table};
 use progress::Progress;
 
 /// Bytes that are examined to recognise dialect and encoding.
@@ -36,6 +38,8 @@ enum Body {
     Path(PathBuf, Stat),
     /// A member of a zip archive, which is a named file.
     Member(PathBuf, Stat, Member),
+    /// A named file with typed columns, which is read as text.
+    Typed(PathBuf, Stat, Arc<Table>),
     /// A stream, which can be read once.
     Once(Box<Mutex<Option<Raw>>>),
     /// Standard input, spooled because it must be read twice.
@@ -50,21 +54,33 @@ pub struct Stdin {
     pub spool: PathBuf,
 }
 
+/// How files are read.
+#[derive(Default)]
+pub struct Reading<'a> {
+    /// Whether they are read more than once: then standard input is spooled to an unnamed file. The types of
+    /// a column are known only after its last value.
+    pub twice: bool,
+    /// The member of an archive with several files.
+    pub member: Option<&'a str>,
+    /// What is said about files with typed columns.
+    pub typed: Options,
+}
+
 impl<'a> Files<'a> {
-    /// Records the state of each file. If `twice` is set, standard input is spooled to an unnamed file: the
-    /// types of a column are known only after its last value.
+    /// Records the state of each file.
     ///
     /// # Errors
     /// When a file is missing; when standard input is given twice or can't be spooled; when an archive has
-    /// several files and `member` names none of them.
+    /// several files and none of them is chosen; when files have different columns.
     pub fn new(
         disk: &'a dyn Disk,
         inputs: &[Input],
         mut stdin: Option<Stdin>,
-        (twice, member): (bool, Option<&str>),
+        reading: &Reading<'_>,
     ) -> Result<Files<'a>, Error> {
         let spool = stdin.as_ref().map_or(PathBuf::from("."), |stdin| stdin.spool.clone());
-        let mut files = Vec::new();
+        let twice = reading.twice;
+        let mut files: Vec<File> = Vec::new();
         for input in inputs {
             files.push(match input {
                 Input::Path(path) => {
@@ -72,7 +88,7 @@ impl<'a> Files<'a> {
                     let stat =
                         disk.stat(path).map_err(|source| Error::Read { name: name.clone(), source })?;
                     let body = match stat.regular {
-                        true => named(disk, path, stat, member)?,
+                        true => named(disk, path, stat, reading)?,
                         // A pipe or a device can be read only once, like standard input.
                         false => {
                             let file = disk.open(path);
@@ -96,7 +112,9 @@ impl<'a> Files<'a> {
                 }
             });
         }
-        Ok(Files { disk, files })
+        let mut files = Files { disk, files };
+        files.make_alike()?;
+        Ok(files)
     }
 
     /// How many files there are.
@@ -140,7 +158,7 @@ impl<'a> Files<'a> {
     #[must_use]
     pub fn stat(&self, file: usize) -> Option<Stat> {
         match &self.files.get(file)?.body {
-            Body::Path(_, stat) | Body::Member(_, stat, _) => Some(*stat),
+            Body::Path(_, stat) | Body::Member(_, stat, _) | Body::Typed(_, stat, _) => Some(*stat),
             _ => None,
         }
     }
@@ -174,6 +192,11 @@ impl<'a> Files<'a> {
                 archive.seek(SeekFrom::Start(member.start)).map_err(failed)?;
                 Raw::new(&named.name, member.reader(Box::new(Plain(archive))))
             }
+            Body::Typed(path, stat, table) => {
+                let text = foreign::lines(self.disk, (path, stat), table).map_err(failed)?;
+                let (reader, count) = (text.reader, text.used);
+                Ok(Raw { name: named.name.clone(), reader, count, is_plain: false, sample: None })
+            }
             Body::Once(raw) => raw
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -203,7 +226,8 @@ impl<'a> Files<'a> {
     /// [`Error::Changed`], which names the file.
     pub fn unchanged(&self) -> Result<(), Error> {
         for file in &self.files {
-            if let Body::Path(path, before) | Body::Member(path, before, _) = &file.body
+            if let Body::Path(path, before) | Body::Member(path, before, _) | Body::Typed(path, before, _) =
+                &file.body
                 && self.disk.stat(path).ok().as_ref() != Some(before)
             {
                 return Err(Error::Changed { name: file.name.clone() });
@@ -216,7 +240,7 @@ impl<'a> Files<'a> {
 impl File {
     fn bytes(&self) -> Option<u64> {
         match &self.body {
-            Body::Path(_, stat) => Some(stat.len),
+            Body::Path(_, stat) | Body::Typed(_, stat, _) => Some(stat.len),
             Body::Member(_, _, member) => Some(member.packed_bytes),
             Body::Spooled(_, bytes) => Some(*bytes),
             Body::Once(_) => None,
@@ -225,7 +249,13 @@ impl File {
 }
 
 /// A named file, or its member that has the rows.
-fn named(disk: &dyn Disk, path: &Path, stat: Stat, member: Option<&str>) -> Result<Body, Error> {
+fn named(disk: &dyn Disk, path: &Path, stat: Stat, reading: &Reading<'_>) -> Result<Body, Error> {
+    let member = reading.member;
+    if member.is_none()
+        && let Some(table) = foreign::open(disk, (path, &stat), &reading.typed)?
+    {
+        return Ok(Body::Typed(path.to_path_buf(), stat, table));
+    }
     let name = || path.display().to_string();
     let failed = |source| Error::Read { name: name(), source };
     let mut file = disk.open(path).map_err(failed)?;
@@ -285,7 +315,7 @@ impl Read for Counted {
 /// A decompressed file, still in its own encoding.
 pub struct Raw {
     name: String,
-    reader: codec::Reader,
+    reader: Box<dyn Read + Send>,
     count: Arc<Mutex<u64>>,
     is_plain: bool,
     sample: Option<(Vec<u8>, bool)>,
@@ -298,7 +328,7 @@ impl Raw {
         let opened = codec::decoder(Box::new(counted));
         let (codec, reader) = opened.map_err(|source| Error::Read { name: name.to_owned(), source })?;
         let is_plain = codec == codec::Codec::Plain;
-        Ok(Raw { name: name.to_owned(), reader, count, is_plain, sample: None })
+        Ok(Raw { name: name.to_owned(), reader: Box::new(reader), count, is_plain, sample: None })
     }
 
     /// The first bytes, and whether the file has no more; they are read once and kept for [`Raw::text`].

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use rows::{ColumnStats, Dialect, DialectCheck, Encoding, Field, KeyStats, Nulls, WordStats};
+use rows::{ColumnStats, Dialect, DialectCheck, Encoding, Field, Format, KeyStats, Nulls, WordStats};
 
 use crate::Error;
 use crate::chunk::{Chunk, Chunker, Cut};
 use crate::contradiction::{self, FileContradiction};
 use crate::job::Order;
 use crate::reject::Reject;
+use crate::server_warnings::{named_column, plain_reason};
 use crate::source::Files;
 use progress::Progress;
 
@@ -27,6 +28,8 @@ pub(crate) struct Survey<'a> {
     pub orders: &'a BTreeMap<usize, Order>,
     /// The number of fields in a record.
     pub columns: usize,
+    /// Their names, if they have some.
+    pub names: &'a [String],
     /// A line to leave out wherever it occurs again: the header.
     pub skipped: Option<&'a [u8]>,
     /// Which properties of the files' form are guesses.
@@ -197,16 +200,26 @@ impl Survey<'_> {
     }
 
     fn ragged(&self, chunk: &Chunk, record: &[u8], offset: usize, found: usize) -> Reject {
+        let reason = (self.cut.format.reason(&self.cut.dialect, record))
+            .unwrap_or_else(|| rows::Ragged { expected: self.columns, found }.to_string());
+        let column = named_column(&reason).filter(|_| matches!(self.cut.format, Format::Typed(_)));
         Reject {
             file: chunk.file,
             name: chunk.name.to_string(),
             line: chunk.line_at(offset),
-            column: None,
-            value: None,
-            reason: (self.cut.format.reason(&self.cut.dialect, record))
-                .unwrap_or_else(|| rows::Ragged { expected: self.columns, found }.to_string()),
+            value: column.as_deref().and_then(|column| self.value(record, column)),
+            reason: plain_reason(&reason, column.is_some()).to_owned(),
+            column,
             record: record.to_vec(),
         }
+    }
+
+    /// The value of a column as far as it can be shown.
+    fn value(&self, record: &[u8], column: &str) -> Option<String> {
+        let at = self.names.iter().position(|name| name == column)?;
+        let (mut fields, mut scratch) = (Vec::new(), Vec::new());
+        rows::fields(&self.cut.dialect, record, &mut fields);
+        Some(String::from_utf8_lossy(fields.get(at)?.text(&self.cut.dialect, &mut scratch)).into_owned())
     }
 
     /// Combines the results in the order of the file, on which the order of a key depends.

@@ -1,5 +1,6 @@
 //! The table that rows go into.
 
+use rows::ValueForm;
 use server::definition::{quoted, without_counter};
 use server::{Flavour, Grants, Scope, Session, TableName, Version, quote_name};
 
@@ -39,6 +40,19 @@ pub(crate) struct Table {
 
 /// Since then a column of MySQL may have a spatial reference system.
 const WITH_SRID: Version = Version { major: 8, minor: 0, patch: 3 };
+
+/// Types of columns with shapes.
+const SPATIAL: [&str; 9] = [
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+    "geomcollection",
+];
 
 /// A column of a table.
 #[derive(Clone, Debug)]
@@ -135,14 +149,16 @@ impl Column {
     /// The expression that turns the text in a variable into a value of this column, when LOAD DATA alone
     /// would take the text for the bytes of the value. `binary`: the text has no character set.
     #[must_use]
-    pub(crate) fn conversion(&self, variable: &str, binary: bool) -> Option<String> {
+    pub(crate) fn conversion(&self, variable: &str, binary: bool, form: ValueForm) -> Option<String> {
+        if matches!(form, ValueForm::Hexadecimal | ValueForm::Shape) {
+            return Some(self.of_bytes(&format!("UNHEX({variable})"), form));
+        }
         match self.data_type.as_str() {
             "uuid" | "inet6" | "inet4" if binary => Some(format!("CONVERT({variable} USING utf8mb4)")),
             "bit" => Some(format!("CAST({variable} AS UNSIGNED)")),
-            "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
-            | "multipolygon" | "geometrycollection" | "geomcollection" => {
+            kind if SPATIAL.contains(&kind) => {
                 let srid = self.srid.map(|srid| format!(", {srid}")).unwrap_or_default();
-                Some(format!("ST_GeomFromText({variable}{srid})"))
+                Some(or_refused(&format!("ST_GeomFromText({variable}{srid})"), variable))
             }
             // MariaDB reads the first comment alone, MySQL the second one.
             "vector" => Some(format!(
@@ -151,6 +167,27 @@ impl Column {
             _ => None,
         }
     }
+
+    /// The expression that turns bytes into a value of this column.
+    fn of_bytes(&self, bytes: &str, form: ValueForm) -> String {
+        match self.data_type.as_str() {
+            "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "uuid" | "inet6"
+            | "inet4" | "vector" => bytes.to_owned(),
+            "bit" => format!("CAST(CONV(HEX({bytes}), 16, 10) AS UNSIGNED)"),
+            kind if SPATIAL.contains(&kind) => {
+                let srid = self.srid.map(|srid| format!(", {srid}")).unwrap_or_default();
+                or_refused(&format!("ST_GeomFromWKB({bytes}{srid})"), bytes)
+            }
+            _ if form == ValueForm::Shape => format!("ST_AsText(ST_GeomFromWKB({bytes}))"),
+            // Old programs write text without saying that it is some.
+            _ => format!("CONVERT({bytes} USING utf8mb4)"),
+        }
+    }
+}
+
+/// A shape, or what no spatial column takes: MariaDB makes NULL of what is none, without a warning.
+fn or_refused(shape: &str, value: &str) -> String {
+    format!("COALESCE({shape}, IF({value} IS NULL, NULL, 'not a shape'))")
 }
 
 /// Looks a table up; `None` when it does not exist.

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use import::Input;
 use import::chunk::{Chunker, Cut};
-use import::source::{Files, Stdin};
+use import::source::{Files, Reading, Stdin};
 use progress::Silent;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
@@ -41,7 +41,7 @@ struct Cutting {
 fn cut(bytes: &[u8], sizes: &[usize], cut: Cut) -> Result<Vec<Cutting>, String> {
     let reader = Box::new(Dribble { bytes: bytes.to_vec(), at: 0, sizes: sizes.to_vec(), turn: 0 });
     let stdin = Stdin { reader, spool: std::env::temp_dir() };
-    let files = Files::new(&disk::RealDisk, &[Input::Stdin], Some(stdin), (false, None))
+    let files = Files::new(&disk::RealDisk, &[Input::Stdin], Some(stdin), &Reading::default())
         .map_err(|error| error.to_string())?;
     let mut chunker = Chunker::new(&files, cut, 2, &Silent);
     let mut chunks = Vec::new();

@@ -5,12 +5,15 @@
 //! that its type can't hold, or that would be printed otherwise, is NULL in the file and handed to the caller:
 //! an odd value. So the lines that come back are those that went in, byte by byte.
 //!
+//! [`foreign`] reads what other programs wrote.
+//!
 //! The format: <https://parquet.apache.org/docs/file-format/>.
 
 mod column;
 mod date;
 mod encoding;
 mod error;
+pub mod foreign;
 mod kind;
 mod leaf;
 mod line;

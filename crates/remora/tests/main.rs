@@ -75,6 +75,8 @@ mod import_concurrent;
 mod import_crash;
 #[path = "main/import_options.rs"]
 mod import_options;
+#[path = "main/import_parquet.rs"]
+mod import_parquet;
 #[path = "main/import_restrictions.rs"]
 mod import_restrictions;
 #[path = "main/kafka.rs"]

@@ -4,7 +4,12 @@ use crate::json;
 
 /// Offsets, the bytes there, and what to say.
 const BINARY: [(usize, &[u8], &str); 19] = [
-    (0, b"PAR1", "is a Parquet file; duckdb -csv -c \"FROM 'FILE'\" writes it as CSV to a pipe"),
+    (
+        0,
+        b"PAR1",
+        "is a Parquet file, which is not read from its beginning to its end; write it to a file of its own, not compressed and \
+         in no archive, and name that",
+    ),
     (
         0,
         b"SQLite format 3\0",
@@ -21,9 +26,17 @@ const BINARY: [(usize, &[u8], &str); 19] = [
     (257, b"ustar", "is a tar archive; tar -xOf FILE MEMBER | remora import - ..."),
     (0, b"%PDF-", "is a PDF; extract its tables with another program first"),
     (0, b"Obj\x01", "is an Avro file; convert it to JSON lines or CSV first (avro-tools tojson FILE)"),
-    (0, b"ARROW1\0\0", "is an Arrow (Feather) file; convert it to CSV first (pyarrow, duckdb)"),
+    (
+        0,
+        b"ARROW1\0\0",
+        "is an Arrow (Feather) file; write it to a file of its own, not compressed and in no archive, and name that",
+    ),
     (0, b"FEA1", "is a Feather file; convert it to CSV first (pyarrow)"),
-    (0, b"\xff\xff\xff\xff", "is an Arrow stream; convert it to CSV first (pyarrow)"),
+    (
+        0,
+        b"\xff\xff\xff\xff",
+        "is an Arrow stream; write it to a file of its own, not compressed and in no archive, and name that",
+    ),
     (
         0,
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",

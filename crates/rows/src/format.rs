@@ -24,6 +24,31 @@ pub enum Format {
     JsonLines(Json),
     /// A JSON array on each line, of so many values.
     JsonArrays(usize),
+    /// Rows of a file with typed columns; see [`Typed`].
+    Typed(Typed),
+}
+
+/// A file with typed columns, which another program turns into lines of LOAD DATA's dialect before anything
+/// here sees them. A line with a field too many is a bad row; the last field says why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Typed {
+    /// The name of the format, for people.
+    pub name: String,
+    /// How the values of each column are written.
+    pub forms: Vec<ValueForm>,
+}
+
+/// How the values of a typed column are written as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ValueForm {
+    /// As a server reads them.
+    Text,
+    /// Times in UTC, without saying so.
+    Utc,
+    /// Bytes, as hexadecimal digits.
+    Hexadecimal,
+    /// Shapes in well-known binary, as hexadecimal digits.
+    Shape,
 }
 
 /// Which keys of the objects are read.
@@ -49,7 +74,7 @@ impl Format {
     #[must_use]
     pub fn translator(&self, dialect: Dialect, skip_lines: u64) -> Option<Translator> {
         match self {
-            Format::Plain => None,
+            Format::Plain | Format::Typed(_) => None,
             Format::Lenient(lenient) => Some(Translator(Kind::Lenient(Box::new(Normalizer::new(
                 lenient.clone(),
                 dialect,
@@ -78,6 +103,11 @@ impl Format {
                 (None, _) => json::array(&fields),
             };
         }
+        if self.reason(dialect, record).is_some() {
+            // The reason has no tab, as a field of this dialect.
+            let end = memchr::memrchr(dialect.delimiter, record).unwrap_or(record.len());
+            return record.get(..end).unwrap_or_default().to_vec();
+        }
         let Format::Lenient(Lenient { delimiter: Some(delimiter), .. }) = self else {
             return record.to_vec();
         };
@@ -98,7 +128,10 @@ impl Format {
     /// Why a record of the converted text is not a row, if the translator has marked it so.
     #[must_use]
     pub fn reason(&self, dialect: &Dialect, record: &[u8]) -> Option<String> {
-        let columns = self.json_columns()?;
+        let columns = match self {
+            Format::Typed(typed) => Some(typed.forms.len()),
+            other => other.json_columns(),
+        }?;
         let fields: Vec<_> = values(dialect, record).into_iter().map(Option::unwrap_or_default).collect();
         let (_, what) = json::bad(&fields, columns)?;
         Some(String::from_utf8_lossy(what).into_owned())
@@ -115,7 +148,16 @@ impl Format {
         match self {
             Format::JsonLines(json) => Some(json.keys.len()),
             Format::JsonArrays(columns) => Some(*columns),
-            Format::Plain | Format::Lenient(_) => None,
+            Format::Plain | Format::Lenient(_) | Format::Typed(_) => None,
+        }
+    }
+
+    /// How the values of a field are written.
+    #[must_use]
+    pub fn form(&self, field: usize) -> ValueForm {
+        match self {
+            Format::Typed(typed) => typed.forms.get(field).copied().unwrap_or(ValueForm::Text),
+            _ => ValueForm::Text,
         }
     }
 
@@ -128,7 +170,7 @@ impl Format {
     /// How many lines the translator adds at the start of the text.
     #[must_use]
     pub fn lines_added(&self) -> u64 {
-        u64::from(!self.has_header())
+        u64::from(matches!(self, Format::JsonLines(_) | Format::Typed(_)))
     }
 }
 
@@ -146,6 +188,7 @@ impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Format::Plain => Ok(()),
+            Format::Typed(typed) => f.write_str(&typed.name),
             Format::JsonLines(_) => f.write_str("JSON lines"),
             Format::JsonArrays(_) => f.write_str("JSON arrays on lines"),
             Format::Lenient(lenient) => {

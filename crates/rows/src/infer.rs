@@ -494,5 +494,7 @@ fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(0, |log| log as usize + 1)
 }
 
+mod text;
+
 #[cfg(test)]
 mod tests;

@@ -60,7 +60,7 @@ pub use escape::{is_plain_load_data, unescape_load_data, write_csv, write_load_d
 pub use exact_value::Exact;
 pub use field::{Field, Nulls, fields};
 pub use file_signature::{foreign, foreign_text};
-pub use format::{Format, Json, Translator};
+pub use format::{Format, Json, Translator, Typed, ValueForm};
 pub use infer::{ColumnKind, ColumnStats, ColumnType, FewTexts, Habits, KeyStats, WordStats, Written};
 pub use json::json_keys;
 pub use lenient::Lenient;

@@ -92,6 +92,7 @@ impl Findings {
     pub fn habits(&self, habits: Habits, nulls: &Nulls, columns: &[ColumnStats]) -> Habits {
         let points = self.dialect.delimiter == b','
             || self.format.is_json()
+            || matches!(self.format, Format::Typed(_))
             || columns.iter().any(ColumnStats::has_points);
         Habits { points, empty_is_null: nulls.empty, ..habits }
     }
@@ -99,6 +100,9 @@ impl Findings {
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Format::Typed(typed) = &self.format {
+            return write!(f, "{} ({})", typed.name, count(self.columns, "column"));
+        }
         write!(f, "{}, ", self.encoding)?;
         match self.skip_lines {
             0 => {}

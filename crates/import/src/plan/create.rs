@@ -6,8 +6,11 @@ use server::{Flavour, Session, TableName, error_code};
 use crate::Error;
 use crate::mapping::{self, Mapping, NewColumns};
 use crate::request::{FieldTarget, Request};
+use crate::source::Files;
 use crate::survey::SurveyedTypes;
 use progress::Progress;
+
+use super::typed::{Declaration, Declared};
 
 /// The most columns of an InnoDB table: `REC_MAX_N_USER_FIELDS`, 1023 minus twice its own three.
 const COLUMNS_MAX: usize = 1017;
@@ -54,73 +57,138 @@ pub(super) fn limits(session: Option<&Session>) -> Limits {
     limits
 }
 
-/// The table for what the survey found, and which field goes into which of its columns.
-pub(super) fn new_table(
-    request: &Request,
-    findings: &Findings,
-    found: &SurveyedTypes,
-    (limits, progress): (Limits, &dyn Progress),
-) -> Result<(Create, Mapping), Error> {
-    let names = rows::column_names(&findings.names, findings.columns);
-    let habits = mapping::habits(request, findings, &found.columns);
-    let tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits.tight())).collect();
-    let types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits)).collect();
-    let columns = NewColumns { names: &names, types: &types, stats: &found.columns };
-    let mapping = mapping::onto_new(request, findings, &columns, progress)?;
-    let mut columns = Vec::new();
-    let decided = types.iter().zip(&tight).zip(&found.columns);
-    for (field, ((column_type, tight), stats)) in mapping.fields.iter().zip(decided) {
-        let given =
-            |name: &str| request.types.iter().find(|(typed, _)| typed == name).map(|(_, sql)| sql.clone());
-        match &field.target {
-            FieldTarget::Column(name) => {
-                let given = given(name);
-                if given.is_none() {
-                    tell_few_texts(name, stats, &habits, progress);
-                }
-                columns.push(Column::new(name, *column_type, tight.kind, given));
-            }
-            FieldTarget::Variable(name) if given(name).is_some() => {
-                columns.push(Column::new(name, *column_type, tight.kind, given(name)));
-            }
-            FieldTarget::Skip => {}
-            FieldTarget::Variable(name) => {
+/// Whether a server has the type UUID: MariaDB since 10.7. Without a server it is thought to be a new one.
+fn has_uuid(session: Option<&Session>) -> bool {
+    session.is_none_or(|session| {
+        let version = &session.about.version;
+        session.about.flavour == Flavour::MariaDb && (version.major, version.minor) >= (10, 7)
+    })
+}
+
+/// What a table is made from.
+pub(super) struct NewTable<'a> {
+    pub(super) request: &'a Request,
+    pub(super) files: &'a Files<'a>,
+    pub(super) findings: &'a Findings,
+    pub(super) progress: &'a dyn Progress,
+}
+
+impl NewTable<'_> {
+    /// The table for what the survey found, and which field goes into which of its columns.
+    pub(super) fn table(
+        &self,
+        found: &SurveyedTypes,
+        session: Option<&Session>,
+    ) -> Result<(Create, Mapping), Error> {
+        let NewTable { request, findings, progress, .. } = *self;
+        let names = rows::column_names(&findings.names, findings.columns);
+        let habits = mapping::habits(request, findings, &found.columns);
+        let mut tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits.tight())).collect();
+        let mut types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&habits)).collect();
+        let (declared, tighter) = (self.declared(found, &habits, session)?, habits.tight());
+        if let (Some(declared), Some(tighter)) = (&declared, self.declared(found, &tighter, session)?) {
+            types = declared.iter().map(|declared| declared.column_type).collect();
+            tight = tighter.iter().map(|declared| declared.column_type).collect();
+        }
+        let texts: Option<Vec<String>> =
+            declared.as_ref().map(|declared| declared.iter().map(Declared::text).collect());
+        let columns =
+            NewColumns { names: &names, types: &types, stats: &found.columns, declared: texts.as_deref() };
+        let mapping = mapping::onto_new(request, findings, &columns, progress)?;
+        let own = |at: usize| declared.as_ref()?.get(at)?.sql.clone();
+        let mut columns = Vec::new();
+        let decided = types.iter().zip(&tight).zip(&found.columns);
+        for (at, (field, ((column_type, tight), stats))) in mapping.fields.iter().zip(decided).enumerate() {
+            // A column that is converted on the way has a field that goes into a variable of its name.
+            let (name, is_set) = match &field.target {
+                FieldTarget::Column(name) => (name, true),
+                FieldTarget::Variable(name) => (name, mapping.set.iter().any(|(column, _)| column == name)),
+                FieldTarget::Skip => continue,
+            };
+            let given = request.types.iter().find(|(typed, _)| typed == name).map(|(_, sql)| sql.clone());
+            if given.is_none() && !is_set {
                 return Err(Error::Mismatch(format!(
                     "no --set uses @{name}, and the table is being created"
                 )));
             }
-        }
-    }
-    if columns.len() > COLUMNS_MAX {
-        return Err(Error::Mismatch(format!(
-            "the file has {} columns, and an InnoDB table holds at most {COLUMNS_MAX}; remove some first, for example with cut(1)",
-            columns.len()
-        )));
-    }
-    for (name, _) in &request.types {
-        if !columns.iter().any(|column| column.name == *name) {
-            return Err(Error::Mismatch(format!("--type {name}=...: there is no such column")));
-        }
-    }
-    // A given type says nothing about the values.
-    let first_is_column = matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(name))
-            if !request.types.iter().any(|(typed, _)| typed == name));
-    let keyed = request.types.iter().any(|(_, sql)| sql.to_ascii_uppercase().contains("PRIMARY KEY"));
-    let key = match &request.key {
-        Some(key) => {
-            for name in key {
-                if !columns.iter().any(|column| column.name == *name) {
-                    return Err(Error::Mismatch(format!("--key {name}: there is no such column")));
-                }
+            if given.is_none() && declared.is_none() {
+                tell_few_texts(name, stats, &habits, progress);
             }
-            key.clone()
+            columns.push(Column::new(name, *column_type, tight.kind, given.or_else(|| own(at))));
         }
-        None if first_is_column && !keyed && found.rows > 0 && found.key.unique() && suits(&tight) => {
-            columns.first().map(|column| column.name.clone()).into_iter().collect()
+        self.check(&columns)?;
+        let key = self.key(found, (&mapping, &columns), &tight)?;
+        if declared.is_some() {
+            columns.iter_mut().for_each(|column| say_null(column, request, &key));
         }
-        None => Vec::new(),
-    };
-    Ok((Create { schema: Schema { columns, key }, limits }, mapping))
+        let limits = limits(session);
+        Ok((Create { schema: Schema { columns, key }, limits }, mapping))
+    }
+
+    /// The types that the files declare.
+    fn declared(
+        &self,
+        found: &SurveyedTypes,
+        habits: &Habits,
+        session: Option<&Session>,
+    ) -> Result<Option<Vec<Declared>>, Error> {
+        let NewTable { request, files, progress, .. } = *self;
+        let has_uuid = has_uuid(session);
+        Declaration { request, files, stats: &found.columns, habits, has_uuid, progress }.types()
+    }
+
+    fn check(&self, columns: &[Column]) -> Result<(), Error> {
+        if columns.len() > COLUMNS_MAX {
+            return Err(Error::Mismatch(format!(
+                "the file has {} columns, and an InnoDB table holds at most {COLUMNS_MAX}; remove some first, for example with cut(1)",
+                columns.len()
+            )));
+        }
+        for (name, _) in &self.request.types {
+            if !columns.iter().any(|column| column.name == *name) {
+                return Err(Error::Mismatch(format!("--type {name}=...: there is no such column")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of the primary key.
+    fn key(
+        &self,
+        found: &SurveyedTypes,
+        (mapping, columns): (&Mapping, &[Column]),
+        tight: &[rows::ColumnType],
+    ) -> Result<Vec<String>, Error> {
+        let types = &self.request.types;
+        // A given type says nothing about the values.
+        let first_is_column = matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(name))
+                if !types.iter().any(|(typed, _)| typed == name));
+        let keyed = types.iter().any(|(_, sql)| sql.to_ascii_uppercase().contains("PRIMARY KEY"));
+        match &self.request.key {
+            Some(key) => {
+                for name in key {
+                    if !columns.iter().any(|column| column.name == *name) {
+                        return Err(Error::Mismatch(format!("--key {name}: there is no such column")));
+                    }
+                }
+                Ok(key.clone())
+            }
+            None if first_is_column && !keyed && found.rows > 0 && found.key.unique() && suits(tight) => {
+                Ok(columns.first().map(|column| column.name.clone()).into_iter().collect())
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Adds whether it may be NULL to a type that a file declares. TIMESTAMP says so always: without it some
+/// servers would take NULL for the current time.
+fn say_null(column: &mut Column, request: &Request, key: &[String]) {
+    let is_given = request.types.iter().any(|(name, _)| *name == column.name);
+    let nullable = column.column_type.nullable && !key.contains(&column.name);
+    if let Some(sql) = column.sql.as_mut().filter(|_| !is_given) {
+        sql.push_str(if nullable { " NULL" } else { " NOT NULL" });
+    }
 }
 
 /// Tells of a column that a few values have made text: these are more often mistakes than meant.

@@ -35,6 +35,8 @@ const EXAMPLES: &str = "EXAMPLES
       load several files as one, then put them in place of what the table holds
   zcat day.csv.gz | remora import - --into shop.orders --append --max-rejects 100
       add rows from a pipe; up to 100 bad ones go to stdin.rejects
+  remora import 'trips-*.parquet' --into taxi.trips --create
+      make the table with the types of the files' columns, and load them
   remora import dirty.csv --into t.people --columns 'name,-,@born' --set 'born=STR_TO_DATE(@born,\"%d.%m.%Y\")'
       leave the second field out, compute a column from the third
   remora import stock.csv --into shop.stock --append --on-duplicate update
@@ -44,10 +46,11 @@ const EXAMPLES: &str = "EXAMPLES
   remora import hits.csv --into web.hits --create --dry-run
       print the CREATE TABLE and what was recognised, change nothing";
 
-/// Load CSV, TSV or JSON lines into a table: fast, all or nothing, bad rows named
+/// Load CSV, TSV, JSON lines, Parquet or Arrow into a table: fast, all or nothing, bad rows named
 ///
-/// Files may be plain or compressed with gzip, zstd, lz4, xz or bzip2. Delimiter, quotes, line ends, header
-/// and encoding are recognised and reported in one line; each of them can be given instead.
+/// Text files may be plain or compressed with gzip, zstd, lz4, xz or bzip2. Delimiter, quotes, line ends,
+/// header and encoding are recognised and reported in one line; each of them can be given instead. Parquet
+/// and Arrow IPC files (Feather) say themselves what their columns are; --create makes the same types.
 ///
 /// Rows go into a staging table, which takes the target's name when all of them are in: readers see the old
 /// table or the new one, and a failed import leaves the old one. A table with triggers or foreign keys is
@@ -373,6 +376,8 @@ impl Arguments {
             },
             nulls: nulls(file_format),
             skip_repeated_header: file_format.repeated_header,
+            nested_json: file_format.nested.is_some(),
+            int96: file_format.int96,
             member: file_format.member.clone(),
             rejects_max: run.max_rejects,
             sessions: run.sessions.map(usize::from),

@@ -1,6 +1,7 @@
 //! The options that say what the files look like.
 
 use clap::Args;
+use import::Int96;
 use rows::{DateOrder, Encoding, Lenient, LineEnd};
 
 use super::option_value::{self, Delimiter, Maybe};
@@ -79,7 +80,18 @@ pub(super) struct FileFormatArgs {
     #[arg(long)]
     pub(super) pad: bool,
 
-    /// Keys of JSON lines to read, in this order; others are left out [default: all]
+    /// What becomes of nested columns of Parquet and Arrow files: json for JSON text [default: they are
+    /// refused]
+    #[arg(long, value_name = "FORM", value_parser = ["json"])]
+    pub(super) nested: Option<String>,
+
+    /// In which zone the times of 96 bits in old Parquet files are: utc, as Spark and Hive write them, or
+    /// local, as Impala does [default: they are refused]
+    #[arg(long, value_name = "ZONE", value_parser = option_value::int96)]
+    pub(super) int96: Option<Int96>,
+
+    /// Keys of JSON lines or columns of Parquet and Arrow files to read, in this order; others are left out
+    /// [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) fields: Option<Vec<String>>,
 

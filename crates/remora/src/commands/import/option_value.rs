@@ -1,6 +1,6 @@
 //! The values of an import's options, as typed.
 
-use import::{FieldTarget, Indexes, OnDuplicate, Physical};
+use import::{FieldTarget, Indexes, Int96, OnDuplicate, Physical};
 use rows::{DateOrder, LineEnd};
 
 use crate::commands::unquoted;
@@ -82,6 +82,14 @@ pub(super) fn line_end(text: &str) -> Result<LineEnd, String> {
         "cr" | "\\r" => Ok(LineEnd::Cr),
         "any" => Ok(LineEnd::Any),
         _ => Err("lf, crlf, cr or any".to_owned()),
+    }
+}
+
+pub(super) fn int96(text: &str) -> Result<Int96, String> {
+    match text {
+        "utc" => Ok(Int96::Utc),
+        "local" => Ok(Int96::Local),
+        _ => Err("utc or local".to_owned()),
     }
 }
 
