@@ -24,7 +24,7 @@ def until(what: str, ready: Any) -> None:
     end = time.monotonic() + PATIENCE
     while not ready():
         assert time.monotonic() < end, f"not within {PATIENCE} s: {what}"
-        time.sleep(0.01)
+        time.sleep(0.03)
 
 
 class Case(unittest.TestCase):

@@ -228,9 +228,8 @@ class Take(Case):
             raise Retry("later", delay=3600)
         with queue.take(connection) as job:
             self.assertIsNone(job)
-        sql = (
-            "SELECT due_later FROM information_schema.queues WHERE table_schema = %s AND table_name = 'again'"
-        )
+        sql = "SELECT due_later FROM information_schema.queues WHERE table_name = 'again'"
+        sql += " AND table_schema = 'take'"
         self.assertEqual(self.value(sql), 1)
 
     def test_nothing_is_committed_when_the_lease_is_lost(self) -> None:

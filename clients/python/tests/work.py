@@ -7,6 +7,7 @@ multiple of seven.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from typing import Any
@@ -30,6 +31,7 @@ async def connect_aio() -> Any:
 
 
 queue = Queue(QUEUE, connect=connect)
+logging.getLogger("remora_queue").addHandler(logging.NullHandler())
 NOTED = "INSERT INTO done VALUES (%s)"
 
 

@@ -191,14 +191,7 @@ class Worker:
         rows = self._free * self.batch
         sql, values = statements.lease(self.queue.table, self.where, self.lease, rows, wait)
         found = jobs_of(self._waiting.run(sql, values)[0])
-        new = [job for job in found if not self._runs_already(job)]
-        for job in new:
-            self._keeper.add(job)
-        with self._changed:
-            for at in range(0, len(new), self.batch):
-                self._ready.append(new[at : at + self.batch])
-                self._free -= 1
-            self._changed.notify_all()
+        self._begin([job for job in found if not self._runs_already(job)])
         return bool(found)
 
     def _runs_already(self, job: Job) -> bool:
@@ -214,25 +207,34 @@ class Worker:
                 self._keeper.add(runs)
         return True
 
-    def _ended(self, job: Job, stale: bool) -> None:
-        """A token was used, and its job is gone. If it was stale, one that came again ends in its place."""
-        end = None
+    def _ended(self, told: list[tuple[Job, bool]]) -> None:
+        """Tokens were used, and their jobs are gone. If one was stale, what came again ends in its place."""
+        new, ends = [], []
         with self._changed:
-            again = job.again
-            if job.id is not None:
-                self._running.pop(job.id, None)
-            if again and again.id:
+            for job, stale in told:
+                if job.id is not None:
+                    self._running.pop(job.id, None)
+                again = job.again
+                if not (again and again.id):
+                    continue
                 self._running[again.id] = again
                 if stale or self._stopping:
                     again.over = True
-                    end = Ended(again, job.failure, untried=not stale)
+                    ends.append(Ended(again, job.failure if stale else None, untried=not stale))
                 else:
-                    self._keeper.add(again)
-                    self._ready.append([again])
-                    self._free -= 1
+                    new.append(again)
+            self._begin(new)
+        self._ender.end(ends)
+
+    def _begin(self, jobs: list[Job]) -> None:
+        """Gives jobs to the threads."""
+        for job in jobs:
+            self._keeper.add(job)
+        with self._changed:
+            for at in range(0, len(jobs), self.batch):
+                self._ready.append(jobs[at : at + self.batch])
+                self._free -= 1
             self._changed.notify_all()
-        if end:
-            self._ender.end([end])
 
     def _work(self) -> None:
         link: OwnLink | None = None
@@ -257,9 +259,8 @@ class Worker:
                 link = None
             self._over(jobs)
             self._ender.end([Ended(job, job.failure) for job in jobs if ended or job.failure])
-            for job in jobs:
-                if not ended and not job.failure:
-                    self._ended(job, stale=False)
+            if not ended:
+                self._ended([(job, False) for job in jobs if not job.failure])
             with self._changed:
                 self._free += 1
                 self._changed.notify_all()

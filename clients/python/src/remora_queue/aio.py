@@ -325,7 +325,8 @@ class Worker:
             job.over = True
             self._keeper.remove(job)
             ends.setdefault(job.failure, []).append(job)
-        left = []
+        left: list[Job] = []
+        new: list[Job] = []
         for failure, some in ends.items():
             tokens = [job.token for job in some]
             sql = statements.ack(tokens) if failure is None else statements.nack(tokens, *failure)
@@ -342,7 +343,8 @@ class Worker:
                     elif self._stopping.is_set():
                         await self._tell(statements.release([again.token]))
                     else:
-                        self._begin([again])
+                        new.append(again)
+        self._begin(new)
         return left
 
     def _note(self, error: BaseException, jobs: list[Job]) -> None:
