@@ -30,7 +30,7 @@ struct Call {
   bool done= false, is_null= false;
   longlong value= 0;
   std::string text; /* the value of a function that returns a string */
-  /* The values by the arguments, where these depend on a row: the server may evaluate a row more than once. */
+  /* The values by the arguments, where these depend on a row: the server may evaluate one more than once. */
   std::map<std::string, longlong> of_rows;
 
   Call(const char *name, const UDF_ARGS *args);

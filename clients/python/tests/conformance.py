@@ -31,11 +31,18 @@ PATIENCE = 60.0
 RESET = 0x1F
 
 
+def connect(**options: Any) -> Any:
+    # Reading the certificates takes most of the time of a connection.
+    return pymysql.connect(unix_socket=SOCKET, user="root", ssl_disabled=True, **options)
+
+
 class PyMySQL:
     """A connection of PyMySQL."""
 
     def __init__(self) -> None:
-        self.connection = pymysql.connect(unix_socket=SOCKET, user="root", database=DATABASE, autocommit=True)
+        self.connection = pymysql.connect(
+            unix_socket=SOCKET, user="root", ssl_disabled=True, database=DATABASE, autocommit=True
+        )
         self.id = self.connection.thread_id()
 
     def run(self, sql: str, values: Any = None, many: bool = False) -> Any:
@@ -226,7 +233,7 @@ class Run:
 
     def kill_wait(self, number: int) -> None:
         until_waits(number)
-        with pymysql.connect(unix_socket=SOCKET, user="root") as other:
+        with connect() as other:
             other.cursor().execute(f"KILL QUERY {number}")
 
 
@@ -247,7 +254,7 @@ def shown(result: Any) -> str:
 
 
 def count_of(condition: str, number: int) -> int:
-    with pymysql.connect(unix_socket=SOCKET, user="root") as other:
+    with connect() as other:
         cursor = other.cursor()
         cursor.execute(
             f"SELECT COUNT(*) FROM information_schema.processlist WHERE id = {number} AND {condition}"
@@ -270,7 +277,7 @@ def until_gone(number: int) -> None:
 
 
 def main(driver: str) -> int:
-    with pymysql.connect(unix_socket=SOCKET, user="root") as connection:
+    with connect() as connection:
         cursor = connection.cursor()
         cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
         cursor.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")

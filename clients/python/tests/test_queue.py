@@ -10,7 +10,7 @@ from typing import Any
 import pymysql
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
-from support import SOCKET, Case, until
+from support import SERVER, SOCKET, Case, until
 
 from remora_queue import InTransaction, LeaseLost, Message, NotAQueue, Queue, QueueError, Retry, literal
 from remora_queue._job import split_tokens
@@ -174,7 +174,7 @@ class Take(Case):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        with pymysql.connect(unix_socket=SOCKET, user="root", database=cls.database) as connection:
+        with pymysql.connect(**SERVER, database=cls.database) as connection:
             connection.cursor().execute("CREATE TABLE done (n INT PRIMARY KEY) ENGINE=InnoDB")
 
     def queue(self, name: str, **options: Any) -> Queue:

@@ -288,12 +288,12 @@ class Programs(Case):
     def kill_at_random(self, kind: str) -> list[int]:
         name = "killed_" + kind
         queue = self.prepare(name)
-        count = 60
+        count = 200
         queue.put_many(self.connect(autocommit=True), [Message(n) for n in range(count)])
         chance = random.Random(7)
         while self.value(f"SELECT COUNT(*) FROM {name}"):
             program = self.program("work.py", name, kind, "0.5")
-            enough = self.value("SELECT COUNT(*) FROM done") + chance.randrange(10, 30)
+            enough = self.value("SELECT COUNT(*) FROM done") + chance.randrange(10, 60)
             ready = "SELECT (SELECT COUNT(*) FROM done) >= %s OR (SELECT COUNT(*) FROM " + name + ") = 0"
             until("the worker does nothing", lambda enough=enough, ready=ready: self.value(ready, enough))
             program.kill()
@@ -310,4 +310,4 @@ class Programs(Case):
 
     def test_jobs_in_transactions_are_done_once_when_workers_are_killed(self) -> None:
         done = self.kill_at_random("transaction")
-        self.assertEqual(done, list(range(60)))
+        self.assertEqual(done, list(range(200)))

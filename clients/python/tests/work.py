@@ -23,7 +23,7 @@ SOCKET = os.environ["REMORA_QUEUE_SOCKET"]
 
 
 def connect() -> Any:
-    return pymysql.connect(unix_socket=SOCKET, user="root", database=DATABASE)
+    return pymysql.connect(unix_socket=SOCKET, user="root", ssl_disabled=True, database=DATABASE)
 
 
 async def connect_aio() -> Any:

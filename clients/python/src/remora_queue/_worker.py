@@ -142,10 +142,10 @@ class Worker:
 
     def _fetch(self, once: bool) -> None:
         pause = PAUSE_FIRST
-        while self._until_free():
+        while free := self._until_free():
             try:
                 self._waiting = self._waiting or OwnLink(self.connect)
-                if not self._lease_some(0 if once else self.wait) and once and self._is_idle():
+                if not self._lease_some(free, 0 if once else self.wait) and once and self._is_idle():
                     self.stop()
                 pause = PAUSE_FIRST
             except Exception as error:
@@ -167,11 +167,11 @@ class Worker:
         if link:
             link.close()
 
-    def _until_free(self) -> bool:
-        """Waits until a thread has nothing to do. False when the worker is to stop."""
+    def _until_free(self) -> int:
+        """Waits until threads have nothing to do: how many. 0 when the worker is to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._free > 0)
-            return not self._stopping
+            return 0 if self._stopping else self._free
 
     def _is_idle(self) -> bool:
         """Whether no job runs. If one does, waits for it: it may put others."""
@@ -185,10 +185,10 @@ class Worker:
             self._changed.wait_for(lambda: self._stopping or idle())
             return False
 
-    def _lease_some(self, wait: float) -> bool:
+    def _lease_some(self, free: int, wait: float) -> bool:
         """Leases what the free threads can begin at once. Whether there was something."""
         assert self._waiting
-        rows = self._free * self.batch
+        rows = free * self.batch
         sql, values = statements.lease(self.queue.table, self.where, self.lease, rows, wait)
         found = jobs_of(self._waiting.run(sql, values)[0])
         self._begin([job for job in found if not self._runs_already(job)])

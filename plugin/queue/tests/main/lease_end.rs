@@ -83,7 +83,9 @@ fn functions_take_the_tokens_of_rows() {
     for nth in 0..4 {
         one.run(&format!("INSERT INTO mine VALUES ({nth}, '{}')", token(&json, nth)));
     }
-    one.run("INSERT INTO mine VALUES (4, NULL), (5, 'x.t:1-0000000000000000'), (6, 'x.t:2-0000000000000000')");
+    one.run(
+        "INSERT INTO mine VALUES (4, NULL), (5, 'x.t:1-0000000000000000'), (6, 'x.t:2-0000000000000000')",
+    );
     let extended = one.column("SELECT queue_extend(token, 60) FROM mine ORDER BY n");
     assert_eq!(extended, [1, 1, 1, 1, 0, 0, 0]);
     let stale: Vec<String> = one.rows("SELECT queue_stale()");

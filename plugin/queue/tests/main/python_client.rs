@@ -1,5 +1,5 @@
-//! The package for Python in clients/python: its own tests, in which workers are killed, and what every client
-//! relies on, step by step through two drivers.
+//! The package for Python in clients/python: its own tests, in which workers are killed, and what every
+//! client relies on, step by step through two drivers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
