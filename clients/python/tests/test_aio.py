@@ -144,17 +144,18 @@ class Asyncio(Case):
         self.put(queue, 1)
         seen = []
 
-        @aio.worker(queue, connect=self.open, lease=0.5, concurrency=2)
+        @aio.worker(queue, connect=self.open, lease=3, concurrency=2)
         async def work(job: Any) -> None:
-            known = set()
-            while len(known) < 3:
-                sql = "SELECT MAX(until) FROM information_schema.queue_owned WHERE table_name = 'slow'"
+            sql = "SELECT MAX(until) FROM information_schema.queue_owned WHERE table_name = 'slow'"
+            known = {self.value(sql)}
+            while len(known) < 3 and None not in known:
                 known.add(self.value(sql))
-                await asyncio.sleep(0.01)
-            seen.append(job.tries)
+                await asyncio.sleep(0.03)
+            seen.append((job.tries, len(known), None in known))
+            work.stop()
 
-        asyncio.run(asyncio.wait_for(work.run(once=True), PATIENCE))
-        self.assertEqual(seen, [1])
+        asyncio.run(asyncio.wait_for(work.run(), PATIENCE))
+        self.assertEqual(seen, [(1, 3, False)])
         self.assertEqual(self.count("slow"), 0)
 
     def test_a_message_that_comes_again_is_not_run_again_but_kept(self) -> None:
