@@ -157,7 +157,7 @@ class Put(Case):
     def test_names_have_any_sign(self) -> None:
         self.run_sql("DROP DATABASE IF EXISTS `put.too`")
         self.run_sql("CREATE DATABASE `put.too`")
-        queue = Queue("a.b,c`d:e", database="put.too", connect=self.plain)
+        queue = Queue("a.b,c`d:e%s", database="put.too", connect=self.plain)
         connection = self.connect(autocommit=True)
         queue.create(connection)
         queue.put(connection, "it's")

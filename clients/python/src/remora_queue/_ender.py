@@ -19,10 +19,6 @@ log = logging.getLogger("remora_queue")
 PAUSE_FIRST, PAUSE_MAX = 0.1, 5.0
 
 
-# Is told which jobs have ended, and whether their tokens were stale.
-After = Callable[[list[tuple[Job, bool]]], None]
-
-
 @dataclass
 class Ended:
     """A job that has ended: done, or failed with a reason and perhaps a delay, or not tried at all."""
@@ -32,12 +28,14 @@ class Ended:
     untried: bool = False
 
 
+# Is told how jobs have ended, and whether their tokens were stale.
+After = Callable[[list[tuple[Ended, bool]]], None]
+
+
 class Ender:
     """Until a message has ended, its job counts as running. While the server is away, ends are kept."""
 
-    def __init__(
-        self, connect: Connect, lease: float, after: Callable[[list[tuple[Job, bool]]], None]
-    ) -> None:
+    def __init__(self, connect: Connect, lease: float, after: After) -> None:
         self._connect = connect
         self._lease = lease
         self._after = after
@@ -110,11 +108,11 @@ class Ender:
         for one in some:
             if one.job.token in stale and not one.untried:
                 log.warning("%s came too late: its message may be worked on twice", one.job.token)
-        self._after([(one.job, one.job.token in stale) for one in some])
+        self._after([(one, one.job.token in stale) for one in some])
         return len(some)
 
     def _give_up(self, left: list[Ended]) -> list[Ended]:
         for one in left:
             log.error("%s could not be ended; it comes again when its lease has ended", one.job.token)
-        self._after([(one.job, False) for one in left])
+        self._after([(one, False) for one in left])
         return []

@@ -23,7 +23,8 @@ class Link:
         if hasattr(self.connection, "cursor"):
             cursor = self.connection.cursor()
             try:
-                cursor.execute(sql, tuple(values))
+                # Without values nothing stands for one, so that a percent sign is itself.
+                cursor.execute(sql, tuple(values)) if values else cursor.execute(sql)
                 return cursor.fetchone() if cursor.description else None
             finally:
                 cursor.close()
@@ -31,7 +32,7 @@ class Link:
         if not hasattr(connection, "exec_driver_sql"):
             # Of a Session: this begins its transaction, if it has none.
             connection = connection.connection()
-        result = connection.exec_driver_sql(sql, tuple(values))
+        result = connection.exec_driver_sql(sql, tuple(values) if values else None)
         return result.fetchone() if result.returns_rows else None
 
     def commit(self) -> None:

@@ -206,7 +206,7 @@ class Queue:
         # In UTC no time occurs twice, and none is missing.
         sql = (
             "SET STATEMENT time_zone = '+00:00' FOR"
-            f" INSERT INTO {self.table} ({', '.join(columns)}) VALUES {', '.join(rows)}"
+            f" INSERT INTO {self.table.replace('%', '%%')} ({', '.join(columns)}) VALUES {', '.join(rows)}"
         )
         return ids, sql, values
 

@@ -207,11 +207,12 @@ class Worker:
                 self._keeper.add(runs)
         return True
 
-    def _ended(self, told: list[tuple[Job, bool]]) -> None:
+    def _ended(self, told: list[tuple[Ended, bool]]) -> None:
         """Tokens were used, and their jobs are gone. If one was stale, what came again ends in its place."""
         new, ends = [], []
         with self._changed:
-            for job, stale in told:
+            for one, stale in told:
+                job = one.job
                 if job.id is not None:
                     self._running.pop(job.id, None)
                 again = job.again
@@ -220,7 +221,9 @@ class Worker:
                 self._running[again.id] = again
                 if stale or self._stopping:
                     again.over = True
-                    ends.append(Ended(again, job.failure if stale else None, untried=not stale))
+                    ends.append(
+                        Ended(again, one.failure, one.untried) if stale else Ended(again, untried=True)
+                    )
                 else:
                     new.append(again)
             self._begin(new)
@@ -260,7 +263,7 @@ class Worker:
             self._over(jobs)
             self._ender.end([Ended(job, job.failure) for job in jobs if ended or job.failure])
             if not ended:
-                self._ended([(job, False) for job in jobs if not job.failure])
+                self._ended([(Ended(job), False) for job in jobs if not job.failure])
             with self._changed:
                 self._free += 1
                 self._changed.notify_all()

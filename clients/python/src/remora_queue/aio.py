@@ -34,7 +34,7 @@ _KILL_EVERY = 0.2
 async def _run(connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
     """Runs a statement; its first row, or None."""
     async with connection.cursor() as cursor:
-        await cursor.execute(sql, tuple(values))
+        await cursor.execute(sql, tuple(values) or None)
         return await cursor.fetchone() if cursor.description else None
 
 

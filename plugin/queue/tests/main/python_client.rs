@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use crate::server::Server;
 
 /// What the package and its tests are used with.
-const PACKAGES: [&str; 3] = ["PyMySQL", "aiomysql", "SQLAlchemy"];
+const PACKAGES: [&str; 4] = ["PyMySQL", "aiomysql", "SQLAlchemy", "celery"];
 
 /// A Python with the packages, or why there is none.
 static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -26,7 +26,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 fn prepare() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
     let (python, complete) = (folder.join("bin/python"), folder.join("complete"));
-    if complete.is_file() && run(Command::new(&python).args(["-c", "import pymysql"])).is_ok() {
+    if complete.is_file() && run(Command::new(&python).args(["-c", "import pymysql, celery"])).is_ok() {
         return Ok(python);
     }
     let new = "import sys; sys.exit('Python is older than 3.10' if sys.version_info < (3, 10) else 0)";
