@@ -200,6 +200,25 @@ class Asyncio(Case):
         self.assertEqual(ran, [1, 2])
         self.assertEqual(self.count("back"), 0)
 
+    def test_a_message_whose_lease_ends_before_its_end_is_told_ends(self) -> None:
+        queue = self.queue("overdue")
+        self.put(queue, 1)
+        ran = []
+
+        async def work(job: Any) -> None:
+            ran.append(job.tries)
+            one._keeper.remove(job)
+            # As if the function had returned, and the server did not hear of it.
+            job.over = True
+            while not job.again:
+                await asyncio.sleep(0.01)
+            one.stop()
+
+        one = aio.Worker(queue, work, connect=self.open, lease=0.5, concurrency=2)
+        asyncio.run(asyncio.wait_for(one.run(), PATIENCE))
+        self.assertEqual(ran, [1])
+        self.assertEqual(self.count("overdue"), 0)
+
     def test_what_will_never_work_ends_the_worker(self) -> None:
         async def work(job: Any) -> None:
             pass

@@ -139,6 +139,40 @@ class Kombu(Case):
         message.ack()
         until("it does not end", lambda: self.count("kombu_twice") == 0)
 
+    def test_a_message_that_is_back_before_its_end_is_known_is_delivered(self) -> None:
+        connection, queue = self.open(), Queue("back")
+        connection.ensure_connection()
+        transport = connection.transport
+        ended = transport._ended
+
+        def slow(told: Any) -> None:
+            """Hears of the end only when the message was leased again."""
+            if told[0][0].untried:
+                until("it does not come again", lambda: told[0][0].job.again)
+            ended(told)
+
+        transport._ended = slow
+        self.put(connection, queue, 1)
+        self.take(connection, [queue])[0].requeue()
+        again = self.take(connection, [queue], PATIENCE)
+        self.assertEqual([message.payload for message in again], [1])
+        again[0].ack()
+        until("it does not end", lambda: self.count("kombu_back") == 0)
+
+    def test_a_message_whose_lease_ends_before_its_end_is_told_ends(self) -> None:
+        connection, queue = self.open(lease=0.5), Queue("late")
+        self.put(connection, queue, 1)
+        message = self.take(connection, [queue])[0]
+        job = next(iter(connection.transport._held.values()))
+        connection.transport._start()[0].remove(job)
+        job.over = True
+        end = time.monotonic() + PATIENCE
+        while not job.again and time.monotonic() < end:
+            with self.assertRaises(TimeoutError):
+                connection.drain_events(timeout=0.2)
+        message.ack()
+        until("it does not end", lambda: self.count("kombu_late") == 0)
+
     def test_a_message_that_expires_is_not_delivered(self) -> None:
         connection, queue = self.open(), Queue("expires")
         self.put(connection, queue, 1, expiration=0.001)
@@ -230,8 +264,8 @@ class Celery(Case):
         self.assertEqual(tasks.flaky.delay().get(timeout=PATIENCE), 2)
         # Longer than the lease, and held by the worker meanwhile.
         late = tasks.add.apply_async((3, 4), countdown=3)
-        self.assertEqual(len(tasks.app.control.ping(timeout=5)), 1)
-        self.assertTrue(tasks.app.control.inspect(timeout=5).registered())
+        self.assertEqual(len(tasks.app.control.ping(timeout=PATIENCE, limit=1)), 1)
+        self.assertTrue(tasks.app.control.inspect(timeout=PATIENCE, limit=1).registered())
         tasks.until_told.delay("killed")
         until("it does not begin", lambda: tasks.noted("killed begins") == 1)
         self.assertEqual(late.get(timeout=PATIENCE), 7)

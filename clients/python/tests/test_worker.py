@@ -141,6 +141,24 @@ class Work(Case):
         self.assertEqual(ran, [1, 2])
         self.assertEqual(self.count("back"), 0)
 
+    def test_a_message_whose_lease_ends_before_its_end_is_told_ends(self) -> None:
+        queue = self.queue("late")
+        self.put(queue, 1)
+        ran: list[int] = []
+
+        def work(job: Any) -> None:
+            ran.append(job.tries)
+            one._keeper.remove(job)
+            # As if the function had returned, and the server did not hear of it.
+            job.over = True
+            until("it does not come again", lambda: job.again)
+            one.stop()
+
+        one = Worker(queue, work, lease=0.5, concurrency=2)
+        one.run()
+        self.assertEqual(ran, [1])
+        self.assertEqual(self.count("late"), 0)
+
     def test_no_more_run_than_are_allowed_and_as_many_as_can(self) -> None:
         queue = self.queue("many")
         self.put(queue, *range(30))

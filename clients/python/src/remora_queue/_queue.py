@@ -53,6 +53,8 @@ class Queue:
         priority: bool = False,
         keep: int = 0,
     ) -> None:
+        if "%" in name + (database or ""):
+            raise ValueError("drivers read a percent sign in a name in several ways")
         self.name = name
         self.database = database
         self.connect = connect
@@ -206,7 +208,7 @@ class Queue:
         # In UTC no time occurs twice, and none is missing.
         sql = (
             "SET STATEMENT time_zone = '+00:00' FOR"
-            f" INSERT INTO {self.table.replace('%', '%%')} ({', '.join(columns)}) VALUES {', '.join(rows)}"
+            f" INSERT INTO {self.table} ({', '.join(columns)}) VALUES {', '.join(rows)}"
         )
         return ids, sql, values
 

@@ -241,10 +241,11 @@ class Transport(virtual.Transport):
                 cursor.close()
 
     def table(self, queue: str) -> Queue:
-        """The table of a queue. A name that is too long is cut, and its hash says which it was."""
+        """The table of a queue. One that can't be its name is cut, and its hash says which it was."""
         name = self.prefix + queue
-        if len(name) > _NAME_MAX:
-            name = name[: _NAME_MAX - 17] + "_" + hashlib.sha256(queue.encode()).hexdigest()[:16]
+        if len(name) > _NAME_MAX or "%" in name:
+            cut = name[: _NAME_MAX - 17].replace("%", "_")
+            name = f"{cut}_{hashlib.sha256(queue.encode()).hexdigest()[:16]}"
         return Queue(name, transactional=False, tries=self.tries, backoff=(0, 1, 0), priority=True)
 
     def create(self, queue: str, temporary: bool) -> None:

@@ -22,18 +22,17 @@ fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{}: {last}", output.status)) }
 }
 
-/// Makes an environment with the packages. One that is there is taken, if it was completed.
+/// Makes an environment with the packages. One that is there is taken, if it has them all.
 fn prepare() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
-    let (python, complete) = (folder.join("bin/python"), folder.join("complete"));
-    if complete.is_file() && run(Command::new(&python).args(["-c", "import pymysql, celery"])).is_ok() {
+    let python = folder.join("bin/python");
+    if run(Command::new(&python).args(["-c", "import aiomysql, celery, pymysql, sqlalchemy"])).is_ok() {
         return Ok(python);
     }
     let new = "import sys; sys.exit('Python is older than 3.10' if sys.version_info < (3, 10) else 0)";
     run(Command::new("python3").args(["-c", new]))?;
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
     run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
-    std::fs::write(complete, "").map_err(|error| error.to_string())?;
     Ok(python)
 }
 
