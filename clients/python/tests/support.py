@@ -19,7 +19,7 @@ SOCKET = os.environ["REMORA_QUEUE_SOCKET"]
 SERVER = {"unix_socket": SOCKET, "user": "root", "ssl_disabled": True}
 
 # Longer than anything takes that works. What does not work would take for ever.
-PATIENCE = 60.0
+PATIENCE = float(os.environ.get("REMORA_QUEUE_PATIENCE", "60"))
 
 
 def until(what: str, ready: Any) -> None:
@@ -62,6 +62,14 @@ class Case(unittest.TestCase):
 
     def value(self, sql: str, *values: Any) -> Any:
         return self.run_sql(sql, *values)[0][0]
+
+    def leased_until(self, table: str) -> Any:
+        """When the last lease of a table ends, in seconds; None when there is none. Exact to milliseconds."""
+        sql = (
+            "SELECT CAST(MAX(UNIX_TIMESTAMP(until)) AS DOUBLE) FROM information_schema.queue_owned"
+            " WHERE table_schema = %s AND table_name = %s AND connection_id = 0"
+        )
+        return self.value(sql, self.database, table)
 
     def program(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Starts a program of this folder on this database."""

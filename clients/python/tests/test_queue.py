@@ -251,14 +251,10 @@ class Take(Case):
         queue = self.queue("kept", connect=self.plain)
         connection = self.connect(autocommit=True)
         queue.put(connection, 1)
-        before = (
-            "SELECT MAX(until) FROM information_schema.queue_owned"
-            " WHERE table_schema = 'take' AND table_name = 'kept'"
-        )
         with queue.take(connection, lease=3) as job:
             assert job
-            first = self.value(before)
-            until("the lease is not extended", lambda: (self.value(before) or first) > first)
+            first = self.leased_until("kept")
+            until("it is not extended", lambda: (self.leased_until("kept") or 0) > first + 0.5)
 
     def test_it_begins_with_a_transaction_of_its_own(self) -> None:
         queue = self.queue("own")
