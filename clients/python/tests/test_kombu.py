@@ -92,6 +92,16 @@ class Kombu(Case):
         connection.drain_events(timeout=60)
         self.assertEqual(len(found), 3)
 
+    def test_a_long_queue_does_not_keep_others_waiting(self) -> None:
+        connection, long, short = self.open(), Queue("long"), Queue("short")
+        self.put(connection, long, *["long"] * 30)
+        self.put(connection, short, "short")
+        found: list[Any] = []
+        connection.Consumer([long, short], on_message=found.append).consume()
+        for _ in range(2):
+            connection.drain_events(timeout=60)
+        self.assertEqual({message.payload for message in found}, {"long", "short"})
+
     def test_the_highest_priority_comes_first(self) -> None:
         connection, queue = self.open(), Queue("urgent")
         for priority in (3, 9, 0):
