@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pymysql
-from support import PATIENCE, Case, until
+from support import PATIENCE, SERVER, Case, until
 
 from remora_queue import Message, Queue, QueueError, Retry, Worker, worker
 from remora_queue._errors import number_of
@@ -277,6 +279,24 @@ class Work(Case):
         self.assertFalse(thread.is_alive())
         self.assertEqual(done, [1])
         self.assertEqual(self.run_sql("SELECT payload FROM stopped"), [("2",)], "nobody has taken it")
+
+
+class Readme(Case):
+    def test_the_first_lines_of_the_readme_do_what_they_say(self) -> None:
+        text = (Path(__file__).parents[1] / "README.md").read_text(encoding="ascii")
+        example = text.split("```python\n")[1].split("```")[0]
+        connect, run = pymysql.connect, Worker.run
+        with (
+            mock.patch("pymysql.connect", lambda **_: connect(**SERVER, database=self.database)),
+            mock.patch.object(Worker, "run", lambda worker: run(worker, once=True)),
+            self.assertLogs("remora_queue", "WARNING"),
+        ):
+            exec(compile(example, "README.md", "exec"), {})  # noqa: S102
+        failed = self.run_sql(
+            "SELECT failed, until > NOW() + INTERVAL 5 SECOND FROM information_schema.queue_owned"
+            " WHERE table_schema = 'readme' AND table_name = 'mails'"
+        )
+        self.assertEqual(failed, [(1, 1)], "it is tried again in ten seconds")
 
 
 class Programs(Case):
