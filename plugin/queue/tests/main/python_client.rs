@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-use crate::server::Server;
+use crate::server::{Client, Server};
 
 /// What the package and its tests are used with.
 const PACKAGES: [&str; 4] = ["PyMySQL", "aiomysql", "SQLAlchemy", "celery"];
@@ -95,4 +96,48 @@ fn drivers_for_python_pass_the_steps_of_conformance() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !told.contains("left out"), "{driver}: {told}");
     }
+}
+
+/// A program that ends with the test, also when that fails.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Waits until a statement gives 1.
+fn until(client: &mut Client, sql: &str) {
+    let started = Instant::now();
+    while client.value(sql) != Some(1) {
+        assert!(started.elapsed() < Duration::from_secs(60), "{sql}");
+    }
+}
+
+#[test]
+fn a_worker_in_python_does_each_job_once_though_the_server_is_killed() {
+    let test = "a_worker_in_python_does_each_job_once_though_the_server_is_killed";
+    let Some(python) = python(test) else { return };
+    let mut server = Server::start_with(&["--log-bin"]);
+    let mut client = server.connect("shop");
+    client.run("CREATE TABLE done (n INT) ENGINE=InnoDB");
+    client.run(
+        "CREATE TABLE jobs (id CHAR(32) NOT NULL, payload LONGTEXT NOT NULL) ENGINE=QUEUE TRANSACTIONAL=1 \
+         TRIES=50",
+    );
+    client.run("INSERT INTO jobs SELECT MD5(seq), seq FROM seq_1_to_300");
+    let worker =
+        command(python, &server).args(["work.py", "shop", "jobs", "transaction", "2"]).spawn().unwrap();
+    let worker = Killed(worker);
+    for least in [60, 150] {
+        until(&mut client, &format!("SELECT COUNT(*) >= {least} FROM done"));
+        server.0.kill().unwrap();
+        server.0.restart().unwrap();
+        client = server.connect("shop");
+    }
+    until(&mut client, "SELECT COUNT(*) = 0 FROM jobs");
+    drop(worker);
+    assert_eq!(client.column("SELECT n FROM done ORDER BY n"), (1..=300).collect::<Vec<i64>>());
 }
