@@ -50,6 +50,14 @@ longlong Call::refuse(THD *thd, uint number, const std::string &why)
   return null();
 }
 
+bool Call::depends_on_row(const UDF_ARGS *args) const
+{
+  for (uint at= 0; at < args->arg_count; at++)
+    if (args->args[at] && !known[at])
+      return true;
+  return false;
+}
+
 bool Call::is_constant(const UDF_ARGS *args) const
 {
   for (uint at= 0; at < args->arg_count; at++)
@@ -269,6 +277,45 @@ Call *queue_result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(TH
                     !queue_is_logged_as_statement(thd, (std::string(call->name) + "()").c_str());
     call->value= may ? evaluate(thd, call, args) : call->null();
   }
+  return call;
+}
+
+/* The arguments as one text, for comparison: each with its length before it, and NULL with none. */
+static std::string together(const UDF_ARGS *args)
+{
+  std::string all;
+  for (uint at= 0; at < args->arg_count; at++) {
+    if (args->args[at])
+      all.append(std::to_string(args->lengths[at])).append(":").append(args->args[at], args->lengths[at]);
+    all+= ';';
+  }
+  return all;
+}
+
+Call *queue_result_of_row(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(THD *, Call *, const UDF_ARGS *))
+{
+  Call *call= reinterpret_cast<Call *>(init->ptr);
+  if (!call->depends_on_row(args) && call->of_rows.empty())
+    return queue_result(init, args, evaluate);
+  THD *thd= _current_thd();
+  const queue_connection *mine= queue_existing_connection(thd);
+  /* Rows of a queue that are being read would end under the reader. */
+  if (mine && mine->open_scans) {
+    call->refuse(thd, QUEUE_ER_AFTER_READING,
+                 std::string(call->name) + "() does not take tokens of rows in a statement that reads a queue; read them first");
+    return call;
+  }
+  const auto found= call->of_rows.find(together(args));
+  call->is_null= false;
+  if (found != call->of_rows.end())
+    call->value= found->second;
+  else if (!is_explain(thd, call) && !queue_is_logged_as_statement(thd, (std::string(call->name) + "()").c_str())) {
+    call->value= evaluate(thd, call, args);
+    if (!call->is_null)
+      call->of_rows[together(args)]= call->value;
+    call->done= true;
+  } else
+    call->null();
   return call;
 }
 

@@ -3,6 +3,7 @@
 #define QUEUE_CALL_H
 
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Call {
   bool done= false, is_null= false;
   longlong value= 0;
   std::string text; /* the value of a function that returns a string */
+  /* The values by the arguments, where these depend on a row: the server may evaluate one more than once. */
+  std::map<std::string, longlong> of_rows;
 
   Call(const char *name, const UDF_ARGS *args);
 
@@ -41,6 +44,9 @@ struct Call {
   /* NULL, with an error of this number; Q4M's functions give a warning instead, as there. */
   longlong refuse(THD *thd, uint number, const std::string &why);
   longlong refuse(THD *thd, const queue_opened &table) { return refuse(thd, table.refused, table.why); }
+
+  /* Whether an argument depends on a row. */
+  bool depends_on_row(const UDF_ARGS *args) const;
 
   /* False with an error when an argument depends on a row. */
   bool is_constant(const UDF_ARGS *args) const;
@@ -92,6 +98,9 @@ void queue_end_call(UDF_INIT *init);
 /* The result, evaluated at the first call. */
 Call *queue_result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(THD *, Call *, const UDF_ARGS *));
 
+/* The same; where an argument depends on a row, evaluated once for all rows with the same arguments. */
+Call *queue_result_of_row(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(THD *, Call *, const UDF_ARGS *));
+
 /* The server passes all arguments as text: it would take 'abc' for 0, and 0.4 for a whole number. */
 void queue_text_types(UDF_ARGS *args);
 
@@ -105,11 +114,14 @@ void queue_text_types(UDF_ARGS *args);
   }                                                                                                                    \
   extern "C" void NAME##_deinit(UDF_INIT *init) { queue_end_call(init); }
 
-#define QUEUE_INTEGER(NAME, AT_LEAST, AT_MOST, TYPES)                                                                  \
+#define QUEUE_INTEGER(NAME, AT_LEAST, AT_MOST, TYPES) QUEUE_NUMBER(NAME, AT_LEAST, AT_MOST, TYPES, queue_result)
+#define QUEUE_INTEGER_OF_ROW(NAME, AT_LEAST, AT_MOST, TYPES) QUEUE_NUMBER(NAME, AT_LEAST, AT_MOST, TYPES, queue_result_of_row)
+
+#define QUEUE_NUMBER(NAME, AT_LEAST, AT_MOST, TYPES, RESULT)                                                           \
   QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, TYPES)                                                                       \
   extern "C" longlong NAME(UDF_INIT *init, UDF_ARGS *args, char *is_null, char *)                                      \
   {                                                                                                                    \
-    const Call *call= queue_result(init, args, evaluate_##NAME);                                                             \
+    const Call *call= RESULT(init, args, evaluate_##NAME);                                                             \
     *is_null= call->is_null;                                                                                           \
     return call->value;                                                                                                \
   }

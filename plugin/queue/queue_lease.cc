@@ -258,7 +258,8 @@ static longlong use_tokens(THD *thd, Call *call, const UDF_ARGS *args, uint end,
   if (!mine || queue_is_read_only(thd))
     return call->null();
   std::vector<Tokens> all;
-  mine->stale_tokens.clear();
+  if (call->of_rows.empty())
+    mine->stale_tokens.clear();
   uint count= 0, refused= 0;
   for (uint at= 0; at < end; at++)
     split(queue_text_of(thd, args, at), &all);
@@ -341,7 +342,7 @@ QUEUE_INTEGER(queue_lease, 3, queue_arguments_max, queue_text_types(args))
 QUEUE_STRING(queue_lease_json, 3, queue_arguments_max, (queue_text_types(args), init->max_length= 1U << 30))
 QUEUE_STRING(queue_token, 0, 0, init->max_length= 1U << 30)
 QUEUE_STRING(queue_stale, 0, 0, init->max_length= 1U << 30)
-QUEUE_INTEGER(queue_ack, 1, queue_arguments_max, queue_text_types(args))
-QUEUE_INTEGER(queue_release, 1, queue_arguments_max, queue_text_types(args))
-QUEUE_INTEGER(queue_extend, 2, queue_arguments_max, queue_text_types(args))
-QUEUE_INTEGER(queue_nack, 1, queue_arguments_max, queue_text_types(args))
+QUEUE_INTEGER_OF_ROW(queue_ack, 1, queue_arguments_max, queue_text_types(args))
+QUEUE_INTEGER_OF_ROW(queue_release, 1, queue_arguments_max, queue_text_types(args))
+QUEUE_INTEGER_OF_ROW(queue_extend, 2, queue_arguments_max, queue_text_types(args))
+QUEUE_INTEGER_OF_ROW(queue_nack, 1, queue_arguments_max, queue_text_types(args))

@@ -44,10 +44,12 @@ static std::string part_of(const std::string &text, size_t *at, const char *ends
 queue_name::queue_name(const std::string &text)
 {
   size_t at= 0;
+  is_quoted= text[0] == '`';
   table= part_of(text, &at, ".:");
   if (at < text.size() && text[at] == '.') {
     db= table;
     at++;
+    is_quoted= text[at] == '`';
     table= part_of(text, &at, ":");
   }
   rest= text.substr(at);
@@ -177,7 +179,7 @@ bool queue_opened::open_for_reader(THD *thd, const queue_name &named, privilege_
     return open(thd, one, privileges);
   }
   const size_t at= one.table.rfind('@');
-  if (at == std::string::npos)
+  if (at == std::string::npos || one.is_quoted)
     return open(thd, one, privileges);
   queue_name without= one;
   without.table.erase(at);

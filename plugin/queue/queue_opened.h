@@ -36,6 +36,7 @@ void queue_warn(THD *thd, const char *text, uint number= ER_UNKNOWN_ERROR);
 */
 struct queue_name {
   std::string db, table, rest;
+  bool is_quoted= false; /* whether the table's name is in backticks: an @ in it is a part of it */
 
   explicit queue_name(const std::string &text);
 };

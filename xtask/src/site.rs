@@ -10,8 +10,12 @@ use crate::tidy::{self, SUMMARY};
 use crate::{places, root, run, setup, target};
 
 /// Pages that others link to, and that need no order: a heading, and the folder they are in.
-const APPENDED: [(&str, &str); 3] =
-    [("Routines", "sql/routines"), ("Examples", "examples"), ("Decisions", "docs/decisions")];
+const APPENDED: [(&str, &str); 4] = [
+    ("Routines", "sql/routines"),
+    ("Examples", "examples"),
+    ("Clients", "clients"),
+    ("Decisions", "docs/decisions"),
+];
 
 /// Single files that pages link to.
 const LINKED: [&str; 4] = [

@@ -46,6 +46,8 @@ mod many_clients;
 mod message_groups;
 #[path = "main/priority.rs"]
 mod priority;
+#[path = "main/python_client.rs"]
+mod python_client;
 #[path = "main/reader.rs"]
 mod reader;
 #[path = "main/relay.rs"]

@@ -173,6 +173,15 @@ fn names(server: &Server) {
         assert_eq!(ack(&mut one, &noted), Some(1), "{table}: {noted}");
         assert_eq!(one.value(&format!("SELECT queue_peek('{named}', 0)")), Some(5), "{table}");
     }
+    // In backticks an @ does not begin a reader, also if there is a table of the name before it.
+    one.run("CREATE TABLE a (v INT) ENGINE=QUEUE KEEP=60 READERS='b,c'");
+    one.run("INSERT INTO a VALUES (7)");
+    one.run("INSERT INTO `a@b` VALUES (9)");
+    assert_eq!(one.column("SELECT v FROM `a@b` WHERE queue_wait('`a@b`:v = 9', 0)"), [9]);
+    for named in ["a@b", "`a`@c"] {
+        assert_eq!(one.column(&format!("SELECT v FROM a WHERE queue_wait('{named}', 0)")), [7], "{named}");
+    }
+    one.value("SELECT queue_end()");
 }
 
 /// A wait may be a fraction of a second.

@@ -1,0 +1,143 @@
+//! The package for Python in clients/python: its own tests, in which workers are killed, and what every
+//! client relies on, step by step through two drivers.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::server::{Client, Server};
+
+/// What the package and its tests are used with.
+const PACKAGES: [&str; 4] = ["PyMySQL", "aiomysql", "SQLAlchemy", "celery"];
+
+/// A Python with the packages, or why there is none.
+static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+
+/// Runs a command. An error with the end of what it said when it fails.
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let last = told.lines().last().unwrap_or_default();
+    if output.status.success() { Ok(()) } else { Err(format!("{}: {last}", output.status)) }
+}
+
+/// Makes an environment with the packages. One that is there is taken, if it has them all.
+fn prepare() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
+    let python = folder.join("bin/python");
+    if run(Command::new(&python).args(["-c", "import aiomysql, celery, pymysql, sqlalchemy"])).is_ok() {
+        return Ok(python);
+    }
+    let new = "import sys; sys.exit('Python is older than 3.10' if sys.version_info < (3, 10) else 0)";
+    run(Command::new("python3").args(["-c", new]))?;
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
+    Ok(python)
+}
+
+/// The Python for a test; `None`, and reported, if there is none.
+fn python(test: &str) -> Option<&'static Path> {
+    match PYTHON.get_or_init(prepare) {
+        Ok(python) => Some(python),
+        Err(why) => {
+            let why = format!("no Python with {} could be made: {why}", PACKAGES.join(", "));
+            assert!(std::env::var_os("REMORA_TEST_ALL_SERVERS").is_none(), "{why}");
+            sandbox::skipped(test, &why, |name| std::env::var_os(name));
+            None
+        }
+    }
+}
+
+/// Python in the folder of the package's tests, for a server.
+fn command(python: &Path, server: &Server) -> Command {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python");
+    let mut command = Command::new(python);
+    command.current_dir(package.join("tests")).env("PYTHONPATH", package.join("src"));
+    command.env("REMORA_QUEUE_SOCKET", server.0.socket()).args(["-B", "-W", "ignore"]);
+    command
+}
+
+#[test]
+fn the_package_for_python_passes_its_tests() {
+    let Some(python) = python("the_package_for_python_passes_its_tests") else { return };
+    let server = Server::start_with(&["--log-bin"]);
+    let mut tests = command(python, &server);
+    let output = tests.args(["-m", "unittest", "discover", "--verbose", "-s", "."]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Stops or kills the server and starts it again, whenever a program asks for it with a line.
+fn serve_restarts(server: &mut Server, program: &mut Child) {
+    let mut answers = program.stdin.take().unwrap();
+    for line in BufReader::new(program.stdout.take().unwrap()).lines() {
+        match line.unwrap().as_str() {
+            "stop" => server.0.stop().unwrap(),
+            "kill" => server.0.kill().unwrap(),
+            other => panic!("{other}"),
+        }
+        server.0.restart().unwrap();
+        answers.write_all(b"done\n").unwrap();
+    }
+}
+
+#[test]
+fn drivers_for_python_pass_the_steps_of_conformance() {
+    let Some(python) = python("drivers_for_python_pass_the_steps_of_conformance") else { return };
+    let mut server = Server::start_with(&["--log-bin"]);
+    for driver in ["pymysql", "aiomysql"] {
+        let mut steps = command(python, &server);
+        steps.args(["conformance.py", driver]).env("REMORA_QUEUE_RESTARTS", "1");
+        let piped = steps.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = piped.spawn().unwrap();
+        serve_restarts(&mut server, &mut program);
+        let output = program.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !told.contains("left out"), "{driver}: {told}");
+    }
+}
+
+/// A program that ends with the test, also when that fails.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Waits until a statement gives 1.
+fn until(client: &mut Client, sql: &str) {
+    let started = Instant::now();
+    while client.value(sql) != Some(1) {
+        assert!(started.elapsed() < Duration::from_secs(60), "{sql}");
+    }
+}
+
+#[test]
+fn a_worker_in_python_does_each_job_once_though_the_server_is_killed() {
+    let test = "a_worker_in_python_does_each_job_once_though_the_server_is_killed";
+    let Some(python) = python(test) else { return };
+    let mut server = Server::start_with(&["--log-bin"]);
+    let mut client = server.connect("shop");
+    client.run("CREATE TABLE done (n INT) ENGINE=InnoDB");
+    client.run(
+        "CREATE TABLE jobs (id CHAR(32) NOT NULL, payload LONGTEXT NOT NULL) ENGINE=QUEUE TRANSACTIONAL=1 \
+         TRIES=50",
+    );
+    client.run("INSERT INTO jobs SELECT MD5(seq), seq FROM seq_1_to_300");
+    let worker =
+        command(python, &server).args(["work.py", "shop", "jobs", "transaction", "2"]).spawn().unwrap();
+    let worker = Killed(worker);
+    for least in [60, 150] {
+        until(&mut client, &format!("SELECT COUNT(*) >= {least} FROM done"));
+        server.0.kill().unwrap();
+        server.0.restart().unwrap();
+        client = server.connect("shop");
+    }
+    until(&mut client, "SELECT COUNT(*) = 0 FROM jobs");
+    drop(worker);
+    assert_eq!(client.column("SELECT n FROM done ORDER BY n"), (1..=300).collect::<Vec<i64>>());
+}
