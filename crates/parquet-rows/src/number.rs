@@ -69,34 +69,21 @@ impl Number {
 
     /// Prints a number.
     pub(crate) fn print(self, number: i128, out: &mut Vec<u8>) {
-        let mut buffer = [b'0'; 48];
-        let mut at = buffer.len();
-        if let Ok(mut rest) = u64::try_from(number.unsigned_abs()) {
-            while rest > 0 && at > 0 {
-                at -= 1;
-                buffer[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-                rest /= 10;
-            }
-        } else {
-            let mut rest = number.unsigned_abs();
-            while rest > 0 && at > 0 {
-                at -= 1;
-                buffer[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-                rest /= 10;
-            }
-        }
+        let mut buffer = itoa::Buffer::new();
+        let digits = match u64::try_from(number.unsigned_abs()) {
+            Ok(magnitude) => buffer.format(magnitude),
+            Err(_) => buffer.format(number.unsigned_abs()),
+        };
         let scale = usize::from(self.scale);
-        // The zeros before are there already.
-        let least = buffer.len() - (scale + usize::from(self.pad.max(1))).min(buffer.len());
-        let digits = &buffer[at.min(least)..];
+        let zeros = (scale + usize::from(self.pad.max(1))).saturating_sub(digits.len());
         if number < 0 {
             out.push(b'-');
         }
-        let (whole, fraction) = digits.split_at(digits.len() - scale.min(digits.len()));
-        out.extend_from_slice(whole);
+        let from = out.len();
+        out.resize(from + zeros, b'0');
+        out.extend_from_slice(digits.as_bytes());
         if scale > 0 {
-            out.push(b'.');
-            out.extend_from_slice(fraction);
+            out.insert(out.len() - scale, b'.');
         }
     }
 }

@@ -13,7 +13,8 @@ use arrow_array::{
 };
 use parquet::arrow::ArrowWriter;
 
-use crate::support::{Place, on_one_mariadb, skipped};
+use crate::python::python;
+use crate::support::{Place, on_one_mariadb};
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
@@ -338,19 +339,8 @@ fn a_stopped_import_continues_within_the_file() {
     });
 }
 
-/// Python with the named module, for tests; `None`, which the run names, where it is not to be had.
-fn python(module: &str) -> Option<String> {
-    let program = std::env::var("REMORA_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let has = Command::new(&program).args(["-c", &format!("import {module}")]).output();
-    if has.is_ok_and(|output| output.status.success()) {
-        return Some(program);
-    }
-    skipped("files_of_other_programs_are_read_exactly", &format!("Python has no module {module}"));
-    None
-}
-
 /// Runs a script in a folder.
-fn run(python: &str, folder: &Path, script: &str) {
+fn run(python: &Path, folder: &Path, script: &str) {
     let output = Command::new(python).current_dir(folder).args(["-c", script]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -414,12 +404,10 @@ duckdb.sql("COPY (FROM 'duckdb.parquet') TO 'duckdb2.parquet' (FORMAT parquet, P
 
 #[test]
 fn files_of_other_programs_are_read_exactly() {
+    let Some(python) = python("files_of_other_programs_are_read_exactly") else { return };
     on_one_mariadb(|place, _| {
-        for (module, script) in
-            [("pyarrow", PYARROW), ("pandas", PANDAS), ("polars", POLARS), ("duckdb", DUCKDB)]
-        {
-            let Some(python) = python(module) else { continue };
-            run(&python, &place.path(""), script);
+        for script in [PYARROW, PANDAS, POLARS, DUCKDB] {
+            run(python, &place.path(""), script);
         }
         let endings = ["parquet", "feather", "arrow", "arrows", "stream"];
         let mut files: Vec<String> = std::fs::read_dir(place.path(""))

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::support::skipped;
 
-const PACKAGES: [&str; 3] = ["duckdb", "polars", "pyarrow"];
+const PACKAGES: [&str; 4] = ["duckdb", "pandas", "polars", "pyarrow"];
 
 static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
@@ -20,7 +20,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 
 /// Makes an environment with the packages. One that is there is taken, if it was completed.
 fn prepare() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let (python, complete) = (folder.join("bin/python"), folder.join("complete"));
     if complete.is_file() {
         return Ok(python);
