@@ -9,7 +9,8 @@ use disk::{Disk, Output};
 use parquet_rows::Encodings;
 use server::catalogue::{Object, Table};
 
-use crate::data_file::{Text, Writer, parquet};
+use crate::chunk_file::{Writer, parquet};
+use crate::data_file::Text;
 use crate::hash::{Adder, Sum};
 use crate::key_range::Range;
 use crate::manifest::{self, Chunk, Manifest, Source, TableEntry};
@@ -42,8 +43,8 @@ pub struct DumpBuilder<'a> {
 }
 
 impl<'a> DumpBuilder<'a> {
-    /// Begins a dump in a new folder. `codec`: compression of the data files, and its level; of Parquet only the
-    /// level counts.
+    /// Begins a dump in a new folder. `codec`: compression of the data files, and its level; of Parquet only
+    /// the level counts.
     ///
     /// # Errors
     /// [`Error::File`] when the folder can't be made, or exists.

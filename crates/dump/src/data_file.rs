@@ -15,31 +15,7 @@ const READ_BYTES: usize = 256 << 10;
 /// The largest window that any level of zstd uses: 128 MiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// A file that is being written, or a part of one with its own compression and checksum.
-pub(crate) enum Writer<'a, W: Write + Send> {
-    Text(Text<W>),
-    Parquet(Box<parquet::ParquetFile<'a, W>>),
-}
-
-impl<W: Write + Send> Writer<'_, W> {
-    /// Takes a piece of the lines, cut anywhere.
-    pub(crate) fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
-        match self {
-            Writer::Text(file) => file.lines(lines),
-            Writer::Parquet(file) => file.lines(lines),
-        }
-    }
-
-    /// Completes the file and returns the sink.
-    pub(crate) fn end(self) -> io::Result<(Written, W)> {
-        match self {
-            Writer::Text(file) => file.end(),
-            Writer::Parquet(file) => file.end(),
-        }
-    }
-}
-
-/// A file of text.
+/// A file of text that is being written, or a part of one with its own compression and checksum.
 pub(crate) struct Text<W: Write> {
     encoder: Encoder<Hashed<W>>,
     format: Option<Box<dyn Encode>>,
@@ -60,7 +36,7 @@ impl<W: Write> Text<W> {
         (codec, level): (Codec, u32),
         format: Option<Box<dyn Encode>>,
     ) -> io::Result<Text<W>> {
-        let sink = Hashed { to, hasher: blake3::Hasher::new(), bytes: 0 };
+        let sink = Hashed::new(to);
         Ok(Text { encoder: codec.encoder(sink, level)?, format, text: Vec::new() })
     }
 
@@ -79,18 +55,27 @@ impl<W: Write> Text<W> {
             format.finish(&mut self.text);
             self.encoder.write_all(&self.text)?;
         }
-        let sink = self.encoder.finish()?;
-        let blake3 = sink.hasher.finalize().to_hex().to_string();
-        let written = Written { bytes: sink.bytes, blake3, odd: None };
-        Ok((written, sink.to))
+        Ok(self.encoder.finish()?.end())
     }
 }
 
 /// Passes bytes on and computes their checksum.
-struct Hashed<T> {
+pub(crate) struct Hashed<T> {
     to: T,
     hasher: blake3::Hasher,
     bytes: u64,
+}
+
+impl<T> Hashed<T> {
+    pub(crate) fn new(to: T) -> Hashed<T> {
+        Hashed { to, hasher: blake3::Hasher::new(), bytes: 0 }
+    }
+
+    /// What was written, and where.
+    pub(crate) fn end(self) -> (Written, T) {
+        let blake3 = self.hasher.finalize().to_hex().to_string();
+        (Written { bytes: self.bytes, blake3, odd: None }, self.to)
+    }
 }
 
 impl<W: Write> Write for Hashed<W> {

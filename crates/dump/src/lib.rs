@@ -14,6 +14,7 @@
 
 mod builder;
 mod canonical;
+mod chunk_file;
 mod context;
 mod copy;
 mod data_file;
@@ -42,12 +43,13 @@ mod value_text;
 mod verify;
 
 pub use builder::{DumpBuilder, DumpOrigin};
+pub use chunk_file::parquet::PARQUET_CODEC;
 pub use context::Context;
 pub use copy::{
     CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames,
     TablePart, copy, copy_id, plan as plan_copy, standby,
 };
-pub use data_file::parquet::{OddFile, PARQUET_CODEC};
+pub use data_file::parquet::OddFile;
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
 pub use error::Error;

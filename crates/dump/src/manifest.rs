@@ -1,5 +1,6 @@
 //! The manifest: everything that a dump consists of. A folder without one is not a dump.
 
+mod parquet;
 mod seal;
 mod source;
 
@@ -15,7 +16,7 @@ use server::catalogue::{Column, Object, Origin, Table};
 pub use source::{EarlierState, Source};
 
 use crate::data_file::DataFile;
-use crate::data_file::parquet::{self, OddFile, ParquetContent};
+use crate::data_file::parquet::OddFile;
 use crate::hash::Sum;
 use crate::key_range::Range;
 use crate::mask::MaskedColumn;
@@ -37,8 +38,6 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const SMALL_TABLES_FOLDER: &str = "together";
 /// The folder of values that Parquet can't hold, with a folder for each table.
 pub(crate) const ODD_FOLDER: &str = "odd";
-/// The file name extension of these.
-const ODD_EXTENSION: &str = "tsv.zst";
 /// The codecs of data files.
 const CODECS: [Codec; 5] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Column];
 /// No codec expands a byte further: a zstd block of four bytes can stand for 128 KiB.
@@ -340,42 +339,6 @@ impl Manifest {
         folder.join(SMALL_TABLES_FOLDER).join(format!("{file:05}.{}", self.data_extension))
     }
 
-    /// The path of the values of a chunk that are not in its Parquet file.
-    pub(crate) fn odd_path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
-        folder.join(ODD_FOLDER).join(&table.folder).join(format!("{:05}.{ODD_EXTENSION}", chunk.number))
-    }
-
-    /// For each column of which values are not in its Parquet files, a line that says so.
-    #[must_use]
-    pub fn odd(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for entry in &self.tables {
-            let mut columns: BTreeMap<&str, u64> = BTreeMap::new();
-            for (name, values) in
-                entry.chunks.iter().filter_map(|chunk| chunk.odd.as_ref()).flat_map(|odd| &odd.columns)
-            {
-                *columns.entry(name).or_default() += values;
-            }
-            lines.extend(columns.into_iter().map(|(name, values)| {
-                format!(
-                    "column {} of table {}: {} NULL in its Parquet files, whose type can't hold {}; \
-                     the folder {ODD_FOLDER} has {}, and load puts {} back",
-                    quote_name(name),
-                    entry.table.name,
-                    if values == 1 {
-                        "one value is".to_owned()
-                    } else {
-                        format!("{} are", count(values, "value"))
-                    },
-                    if values == 1 { "it" } else { "them" },
-                    if values == 1 { "it" } else { "them" },
-                    if values == 1 { "it" } else { "them" },
-                )
-            }));
-        }
-        lines
-    }
-
     /// What to say about a dump whose version proves less than the current one; `None` for a current one.
     #[must_use]
     pub fn age(&self) -> Option<String> {
@@ -388,20 +351,6 @@ impl Manifest {
 
     /// A chunk's file, and what it must contain.
     pub(crate) fn data_file(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> DataFile {
-        let content = || ParquetContent {
-            columns: parquet::columns(table),
-            odd: chunk.odd.as_ref().map(|odd| {
-                Box::new(DataFile {
-                    path: self.odd_path(folder, table, chunk),
-                    offset: None,
-                    codec: Codec::Zstd,
-                    bytes: odd.file_bytes,
-                    blake3: odd.blake3.clone(),
-                    text_bytes_max: odd.text_bytes,
-                    parquet: None,
-                })
-            }),
-        };
         let end = self.data_extension.rsplit('.').next();
         let codec = CODECS.into_iter().find(|codec| Some(codec.extension()) == end).unwrap_or(Codec::Plain);
         DataFile {
@@ -417,7 +366,8 @@ impl Manifest {
                 // A statement has a head that names all columns, and a value has a word before it.
                 Format::Sql => chunk.text_bytes.saturating_mul(16).saturating_add(1 << 20),
             },
-            parquet: (self.data_format == Format::Parquet).then(content),
+            parquet: (self.data_format == Format::Parquet)
+                .then(|| self.parquet_content(folder, table, chunk)),
         }
     }
 

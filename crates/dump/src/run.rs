@@ -49,7 +49,7 @@ pub struct DumpRequest {
 pub enum OddPolicy {
     /// They are NULL in the files, and in others beside them, from which a load puts them back.
     #[default]
-    Aside,
+    Keep,
     /// The dump ends.
     Fail,
 }

@@ -1,5 +1,5 @@
-//! Days and microseconds since 1970-01-01, from and to the server's text. The calendar is the Gregorian one, also
-//! before it was introduced, as in the server and in Parquet.
+//! Days and microseconds since 1970-01-01, from and to the server's text. The calendar is the Gregorian one,
+//! also before it was introduced, as in the server and in Parquet.
 
 /// Microseconds of a second, and seconds of a day.
 const MICROS: i64 = 1_000_000;

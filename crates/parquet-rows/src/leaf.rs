@@ -7,7 +7,6 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::writer::SerializedColumnWriter;
 
 use crate::Error;
-use crate::kind::Kind;
 use crate::value::Value;
 
 /// The levels of a vector's field: NULL, no element, an element.
@@ -235,22 +234,4 @@ impl Leaf {
 fn wide(bytes: &[u8]) -> i128 {
     let sign = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) { -1 } else { 0 };
     bytes.iter().fold(sign, |number, byte| number << 8 | i128::from(*byte))
-}
-
-/// The value of the next row of a column, which has these fields.
-pub(crate) fn next<'a>(kind: &Kind, leaves: &'a mut [Leaf], scratch: &'a mut Vec<u8>) -> Option<Value<'a>> {
-    match (kind, leaves) {
-        (Kind::Geometry, [shape, srid]) => {
-            let srid = match srid.next(scratch) {
-                Some(Value::Int64(srid)) => u32::try_from(srid).ok(),
-                _ => None,
-            };
-            match (shape.next(scratch), srid) {
-                (Some(Value::Bytes(shape)), Some(srid)) => Some(Value::Geometry(srid, shape)),
-                _ => None,
-            }
-        }
-        (_, [leaf, ..]) => leaf.next(scratch),
-        _ => None,
-    }
 }

@@ -1,9 +1,9 @@
 //! Rows as Parquet, and Parquet as rows: bytes in, bytes out.
 //!
 //! [`Writer`] takes the lines of a table's rows, as a dump has them (docs/formats/dump.md), and makes columns
-//! whose types every reader of Parquet takes exactly. [`Reader`] makes the same lines of such a file. A value
-//! that its type can't hold, or that would be printed otherwise, is NULL in the file and handed to the caller:
-//! an odd value. So the lines that come back are those that went in, byte by byte.
+//! whose types every reader of Parquet takes exactly. [`Reader`] makes the same lines of such a file. A
+//! value that its type can't hold, or that would be printed otherwise, is NULL in the file and handed to the
+//! caller: an odd value. So the lines that come back are those that went in, byte by byte.
 //!
 //! [`foreign`] reads what other programs wrote.
 //!

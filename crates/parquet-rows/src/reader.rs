@@ -8,8 +8,10 @@ use parquet::file::serialized_reader::SerializedFileReader;
 
 use crate::Error;
 use crate::column::{Column, Columns};
-use crate::leaf::{self, Leaf};
+use crate::kind::Kind;
+use crate::leaf::Leaf;
 use crate::line::{NULL, OddValue};
+use crate::value::Value;
 
 /// Rows that are read at once.
 const BATCH_ROWS: usize = 4096;
@@ -85,7 +87,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             if column > 0 {
                 lines.out.push(b'\t');
             }
-            let Some(value) = leaf::next(kind, leaves, &mut scratch) else {
+            let Some(value) = next(kind, leaves, &mut scratch) else {
                 match lines.take_odd(column)? {
                     Some(odd) => lines.out.extend_from_slice(&odd),
                     None => lines.out.extend_from_slice(NULL),
@@ -135,4 +137,22 @@ impl Lines<'_, '_> {
 
 fn stray() -> Error {
     Error::Corrupt("a value beside the file is not for a NULL in it".to_owned())
+}
+
+/// The value of the next row of a column, which has these fields.
+fn next<'a>(kind: &Kind, leaves: &'a mut [Leaf], scratch: &'a mut Vec<u8>) -> Option<Value<'a>> {
+    match (kind, leaves) {
+        (Kind::Geometry, [shape, srid]) => {
+            let srid = match srid.next(scratch) {
+                Some(Value::Int64(srid)) => u32::try_from(srid).ok(),
+                _ => None,
+            };
+            match (shape.next(scratch), srid) {
+                (Some(Value::Bytes(shape)), Some(srid)) => Some(Value::Geometry(srid, shape)),
+                _ => None,
+            }
+        }
+        (_, [leaf, ..]) => leaf.next(scratch),
+        _ => None,
+    }
 }

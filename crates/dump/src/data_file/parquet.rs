@@ -1,29 +1,20 @@
-//! Data files that are Parquet. What its types can't hold goes into a file beside it, so that the same lines
+//! Data files that are Parquet, with a file beside them of what its types can't hold, so that the same lines
 //! come back.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use bytes::Bytes;
-use codec::Codec;
-use disk::{Disk, Output, Source};
+use disk::{Disk, Source};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
-use parquet_rows::{Encodings, OddValue, Options, Reader, Writer as Rows};
+use parquet_rows::{OddValue, Reader};
 use serde::{Deserialize, Serialize};
-use server::catalogue;
 
-use super::{DataFile, Hashed, Text, Written, damaged};
-use crate::manifest::{Chunk, Manifest, TableEntry};
-use crate::value_text;
+use super::{DataFile, damaged};
 
-/// The usual compression inside of Parquet.
-pub const PARQUET_CODEC: (Codec, u32) = (Codec::Zstd, 3);
-/// Compression of the files of odd values.
-const CODEC: (Codec, u32) = (Codec::Zstd, 3);
 /// Odd values that are read ahead.
 const AHEAD: usize = 16;
 /// Bytes that are hashed at once.
@@ -40,142 +31,6 @@ pub struct OddFile {
     pub file_bytes: u64,
     /// BLAKE3 of the file, in hexadecimal digits.
     pub blake3: String,
-}
-
-/// A file that is being written.
-pub(crate) struct ParquetFile<'a, W: Write + Send> {
-    rows: Rows<Hashed<W>>,
-    odd: OddWriter<'a>,
-}
-
-/// What a file is written for.
-#[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
-    pub(crate) disk: &'a dyn Disk,
-    pub(crate) folder: &'a Path,
-    pub(crate) manifest: &'a Manifest,
-    pub(crate) entry: &'a TableEntry,
-    pub(crate) encodings: &'a Encodings,
-}
-
-/// Writes odd values, if there are any.
-struct OddWriter<'a> {
-    disk: &'a dyn Disk,
-    path: PathBuf,
-    /// The names of columns.
-    names: Vec<String>,
-    file: Option<Text<Output<'a>>>,
-    written: OddFile,
-    line: Vec<u8>,
-}
-
-/// The columns of a table's files.
-pub(crate) fn columns(entry: &TableEntry) -> Vec<parquet_rows::Column> {
-    let column = |column: &&catalogue::Column| parquet_rows::Column {
-        name: column.name.clone(),
-        data_type: column.data_type.clone(),
-        column_type: column.column_type.clone(),
-        character_set: column.character_set.clone(),
-        is_numbered: value_text::is_numbered(column, entry.version),
-    };
-    entry.columns().iter().map(column).collect()
-}
-
-/// The columns of the key in whose order the rows of a chunk come, as far as Parquet's order is the same.
-fn sorted_by(entry: &TableEntry, chunk: &Chunk) -> Vec<usize> {
-    let is_ordered = chunk.range.is_some() && chunk.partitions.is_empty() && !entry.history;
-    let columns = entry.columns();
-    let place = |name: &String| {
-        let at = columns.iter().position(|column| column.name == *name)?;
-        let kind = columns[at].data_type.as_str();
-        let is_number = matches!(
-            kind,
-            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "date" | "datetime"
-        );
-        is_number.then_some(at)
-    };
-    entry.table.key.iter().filter(|_| is_ordered).map_while(place).collect()
-}
-
-impl<'a, W: Write + Send> ParquetFile<'a, W> {
-    /// A file of a chunk. `level`: that of zstd, 0 for no compression.
-    pub(crate) fn new(to: W, place: Place<'a>, chunk: &Chunk, level: u32) -> io::Result<ParquetFile<'a, W>> {
-        let Place { disk, folder, manifest, entry, encodings } = place;
-        let columns = columns(entry);
-        let about = serde_json::json!({
-            "dump": manifest.id, "table": entry.table.name.to_string(), "chunk": chunk.number,
-            "columns": columns.iter().map(|column| {
-                serde_json::json!({
-                    "name": column.name, "type": column.column_type, "character_set": column.character_set,
-                })
-            }).collect::<Vec<_>>(),
-        });
-        let options = Options {
-            level,
-            sorted_by: sorted_by(entry, chunk),
-            bloom: Vec::new(),
-            metadata: vec![("remora".to_owned(), about.to_string())],
-            encodings: encodings.clone(),
-        };
-        let sink = Hashed { to, hasher: blake3::Hasher::new(), bytes: 0 };
-        Ok(ParquetFile {
-            rows: Rows::new(sink, &columns, options)?,
-            odd: OddWriter {
-                disk,
-                path: manifest.odd_path(folder, entry, chunk),
-                names: columns.into_iter().map(|column| column.name).collect(),
-                file: None,
-                written: OddFile::default(),
-                line: Vec::new(),
-            },
-        })
-    }
-
-    pub(crate) fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
-        let odd = &mut self.odd;
-        Ok(self.rows.lines(lines, &mut |value| odd.add(value))?)
-    }
-
-    pub(crate) fn end(self) -> io::Result<(Written, W)> {
-        let (_, sink) = self.rows.finish()?;
-        let odd = self.odd.end()?;
-        let blake3 = sink.hasher.finalize().to_hex().to_string();
-        Ok((Written { bytes: sink.bytes, blake3, odd }, sink.to))
-    }
-}
-
-impl OddWriter<'_> {
-    fn add(&mut self, value: &OddValue) -> io::Result<()> {
-        if self.file.is_none() {
-            if let Some(folder) = self.path.parent() {
-                // The folders of other chunks are there.
-                for folder in [folder.parent(), Some(folder)].into_iter().flatten() {
-                    match self.disk.create_folder(folder) {
-                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                        made => made?,
-                    }
-                }
-            }
-            let output = Output::create(self.disk, &self.path)?;
-            self.file = Some(Text::new(output, CODEC, None)?);
-        }
-        let name = self.names.get(value.column).cloned().unwrap_or_default();
-        *self.written.columns.entry(name).or_default() += 1;
-        self.line.clear();
-        value.write(&mut self.line);
-        self.written.text_bytes += self.line.len() as u64;
-        match &mut self.file {
-            Some(file) => file.lines(&self.line),
-            None => Ok(()),
-        }
-    }
-
-    fn end(self) -> io::Result<Option<OddFile>> {
-        let Some(file) = self.file else { return Ok(None) };
-        let (written, output) = file.end()?;
-        output.finish()?;
-        Ok(Some(OddFile { file_bytes: written.bytes, blake3: written.blake3, ..self.written }))
-    }
 }
 
 /// What is needed to read a file.

@@ -8,7 +8,8 @@ use server::{Session, quote_name};
 
 use super::shared::{STOPPED, Shared};
 use crate::canonical::CanonicalLines;
-use crate::data_file::{Text, Writer, parquet};
+use crate::chunk_file::{Writer, parquet};
+use crate::data_file::Text;
 use crate::manifest::{Chunk, SharedFilePart, TableEntry};
 use crate::reading::table_check::explain;
 use crate::{Error, Format, OddPolicy, plan, select};

@@ -1,5 +1,5 @@
-//! Well-known binary, as the servers take it: shapes with two coordinates. They make NULL of anything else
-//! without a word. The format: OGC 06-103r4, section 8.
+//! Well-known binary, as the servers take it: shapes with two coordinates. MariaDB silently makes NULL of
+//! anything else. The format: OGC 06-103r4, section 8.
 
 /// Shapes in shapes, at most.
 const DEPTH_MAX: u32 = 32;

@@ -109,9 +109,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
     format: Format,
 
-    /// What becomes of values that Parquet can't hold, such as the date 0000-00-00. aside: NULL in the files,
+    /// What becomes of values that Parquet can't hold, such as the date 0000-00-00. keep: NULL in the files,
     /// and in the folder odd, from which load puts them back. fail: the dump ends
-    #[arg(long, value_name = "HOW", default_value = "aside", value_parser = odd)]
+    #[arg(long, value_name = "HOW", default_value = "keep", value_parser = odd)]
     odd: OddPolicy,
 
     /// zstd, lz4, gzip, column or none, with a level after a colon: zstd:3. Column mode makes the smallest
@@ -268,9 +268,9 @@ fn format(text: &str) -> Result<Format, String> {
 
 fn odd(text: &str) -> Result<OddPolicy, String> {
     match text {
-        "aside" => Ok(OddPolicy::Aside),
+        "keep" => Ok(OddPolicy::Keep),
         "fail" => Ok(OddPolicy::Fail),
-        _ => Err("aside or fail".to_owned()),
+        _ => Err("keep or fail".to_owned()),
     }
 }
 

@@ -135,7 +135,7 @@ fn what_parquet_does_not_take_is_refused() {
         let form = ["dump", "-o", "x", "--format", "parquet", "--compress", compress];
         run(&[&form[..], &["--url", "unix://root@/none"]].concat()).exits(2).says(&["compressed inside"]);
     }
-    run(&["dump", "-o", "x", "--odd", "never"]).exits(2).says(&["aside or fail"]);
+    run(&["dump", "-o", "x", "--odd", "never"]).exits(2).says(&["keep or fail"]);
 }
 
 /// Values of all types that a reader of Parquet sees, in the first row; those that are beside the file or
