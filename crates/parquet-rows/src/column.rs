@@ -1,5 +1,6 @@
 //! A column of a table, as it is described to the writer and the reader.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use innodb::table::collation::Collation;
@@ -139,7 +140,7 @@ fn is_geometry(data_type: &str) -> bool {
 /// The columns of a file, with the types of their values.
 pub(crate) struct Columns {
     pub(crate) kinds: Vec<Kind>,
-    /// How many columns of the file each one has.
+    /// The fields of the file; a geometry has two.
     pub(crate) schema: Arc<Type>,
     /// The names of those that are geometries, in the file.
     pub(crate) geometries: Vec<String>,
@@ -152,8 +153,16 @@ impl Columns {
         let kinds: Vec<Kind> = columns.iter().map(Column::kind).collect();
         let mut fields = Vec::new();
         let mut geometries = Vec::new();
+        // Some readers know no difference between letters in upper and lower case.
+        let mut taken: BTreeSet<String> = columns.iter().map(|column| column.name.to_lowercase()).collect();
         for (column, kind) in columns.iter().zip(&kinds) {
-            fields.extend(kind.fields(&column.name)?.into_iter().map(Arc::new));
+            let mut srid = format!("{}__srid", column.name);
+            if matches!(kind, Kind::Geometry) {
+                while !taken.insert(srid.to_lowercase()) {
+                    srid.push('_');
+                }
+            }
+            fields.extend(kind.fields(&column.name, &srid)?.into_iter().map(Arc::new));
             if matches!(kind, Kind::Geometry) {
                 geometries.push(column.name.clone());
             }

@@ -45,8 +45,8 @@ impl Kind {
         Kind::Text(Charset { name: "utf8mb4", min: 1, max: 4 })
     }
 
-    /// The fields of a column in the file: one, or two for a geometry.
-    pub(crate) fn fields(&self, name: &str) -> Result<Vec<Type>, Error> {
+    /// The fields of a column in the file: one, or two for a geometry, the second of which has its own name.
+    pub(crate) fn fields(&self, name: &str, srid: &str) -> Result<Vec<Type>, Error> {
         let logical = |physical, logical| plain(name, physical).with_logical_type(Some(logical)).build();
         let one = match self {
             Kind::Number(number) => return Ok(vec![number_field(name, *number)?]),
@@ -62,7 +62,7 @@ impl Kind {
             Kind::Text(_) => logical(PhysicalType::BYTE_ARRAY, LogicalType::String)?,
             Kind::Bytes => plain(name, PhysicalType::BYTE_ARRAY).build()?,
             Kind::Geometry => {
-                let srid = plain(&format!("{name}__srid"), PhysicalType::INT64).build()?;
+                let srid = plain(srid, PhysicalType::INT64).build()?;
                 return Ok(vec![plain(name, PhysicalType::BYTE_ARRAY).build()?, srid]);
             }
             Kind::Vector => {

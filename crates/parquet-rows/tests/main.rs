@@ -187,6 +187,21 @@ fn no_rows_and_no_columns_are_a_file_too() {
 }
 
 #[test]
+fn the_name_of_a_reference_system_is_that_of_no_other_column() {
+    let named = |name: &str, column_type: &str| Column { name: name.to_owned(), ..column(column_type, None) };
+    let columns = [named("g", "point"), named("G__SRID", "int"), named("g__srid_", "point")];
+    let shape = line(b"\xe6\x10\0\0\x01\x01\0\0\0");
+    let shape = shape.strip_suffix(b"\n").unwrap();
+    let lines = [shape, b"\t7\t", shape, b"\n"].concat();
+    let (file, _, odd) = written(&columns, &lines, usize::MAX);
+    let reader = SerializedFileReader::new(file.clone()).unwrap();
+    let schema = reader.metadata().file_metadata().schema();
+    let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
+    assert_eq!(names, ["g", "g__srid__", "G__SRID", "g__srid_", "g__srid___srid"]);
+    assert_eq!(back(&columns, file, odd).unwrap(), lines);
+}
+
+#[test]
 fn a_line_with_another_number_of_values_is_refused() {
     let columns = [column("int", None)];
     for lines in [&b"1\t2\n"[..], b"1"] {

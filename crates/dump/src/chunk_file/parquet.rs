@@ -42,17 +42,15 @@ struct OddWriter<'a> {
     line: Vec<u8>,
 }
 
-/// The columns of the key in whose order the rows of a chunk come, as far as Parquet's order is the same.
+/// The columns of the key in whose order the rows of a chunk come, as far as Parquet's order is the same and no
+/// value is beside the file.
 fn sorted_by(entry: &TableEntry, chunk: &Chunk) -> Vec<usize> {
     let is_ordered = chunk.range.is_some() && chunk.partitions.is_empty() && !entry.history;
     let columns = entry.columns();
     let place = |name: &String| {
         let at = columns.iter().position(|column| column.name == *name)?;
         let kind = columns[at].data_type.as_str();
-        let is_number = matches!(
-            kind,
-            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "date" | "datetime"
-        );
+        let is_number = matches!(kind, "tinyint" | "smallint" | "mediumint" | "int" | "bigint");
         is_number.then_some(at)
     };
     entry.table.key.iter().filter(|_| is_ordered).map_while(place).collect()

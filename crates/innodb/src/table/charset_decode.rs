@@ -1,6 +1,6 @@
 //! Converts text from MariaDB's character sets to UTF-8, as the server itself does.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use encoding_rs::Encoding;
@@ -69,11 +69,11 @@ pub(super) fn bytes(text: &str, charset: &Charset) -> Option<Vec<u8>> {
 }
 
 /// The numbers of characters, the smallest if there are several, for each character set of [`CODES`].
-fn numbers() -> &'static BTreeMap<&'static str, HashMap<char, u32>> {
-    static KNOWN: OnceLock<BTreeMap<&str, HashMap<char, u32>>> = OnceLock::new();
+fn numbers() -> &'static BTreeMap<&'static str, BTreeMap<char, u32>> {
+    static KNOWN: OnceLock<BTreeMap<&str, BTreeMap<char, u32>>> = OnceLock::new();
     KNOWN.get_or_init(|| {
         let inverse = |codes: &Codes| {
-            let mut numbers = HashMap::new();
+            let mut numbers = BTreeMap::new();
             for (last, (first, unicode)) in codes {
                 for number in *first..=*last {
                     if let Some(char) = char::from_u32(unicode + (number - first)) {
