@@ -179,7 +179,7 @@ impl<'a> Chunks<'a> {
     fn writer(&self, to: Output<'a>) -> io::Result<Writer<'a, Output<'a>>> {
         let DumpBuilder { disk, folder, codec, manifest, .. } = self.maker;
         if manifest.data_format != Format::Parquet {
-            return Ok(Writer::Text(Text::new(to, *codec, None)?));
+            return Ok(Writer::Text(Box::new(Text::new(to, *codec, None)?)));
         }
         let (entry, encodings) = (self.entry, self.encodings);
         let place = parquet::Place { disk: *disk, folder, manifest, entry, encodings };
@@ -198,7 +198,8 @@ impl<'a> Chunks<'a> {
         };
         (chunk.sum, chunk.text_bytes) = (lines.adder.sum(), lines.bytes);
         let written = end(lines).map_err(Error::file(&path))?;
-        (chunk.file_bytes, chunk.blake3, chunk.odd) = (written.bytes, written.blake3, written.odd);
+        (chunk.file_bytes, chunk.blake3, chunk.odd) =
+            (written.bytes, written.blake3, written.odd.map(Box::new));
         let after = std::mem::replace(&mut self.after, upto.clone());
         chunk.range = (after.is_some() || upto.is_some()).then_some(Range { after, upto });
         self.done.push(chunk);
@@ -391,7 +392,7 @@ mod tests {
         text.split_inclusive(|byte| *byte == b'\n')
             .for_each(|line| expected.add_line(&line[..line.len() - 1]));
         for step in 1..=text.len() {
-            let writer = Writer::Text(Text::new(Vec::new(), (Codec::Plain, 0), None).unwrap());
+            let writer = Writer::Text(Box::new(Text::new(Vec::new(), (Codec::Plain, 0), None).unwrap()));
             let mut lines = Lines { writer, adder: Adder::default(), bytes: 0 };
             text.chunks(step).for_each(|piece| lines.write_all(piece).unwrap());
             assert_eq!((lines.adder.sum(), lines.bytes), (expected, text.len() as u64), "{step}");

@@ -8,7 +8,7 @@ use crate::data_file::{Text, Written};
 
 /// A file that is being written, or a part of one with its own compression and checksum.
 pub(crate) enum Writer<'a, W: Write + Send> {
-    Text(Text<W>),
+    Text(Box<Text<W>>),
     Parquet(Box<parquet::ParquetFile<'a, W>>),
 }
 

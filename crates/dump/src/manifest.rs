@@ -152,7 +152,7 @@ pub struct Chunk {
     pub within: Option<SharedFilePart>,
     /// Its values that are not in its Parquet file but in one beside it; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub odd: Option<OddFile>,
+    pub odd: Option<Box<OddFile>>,
 }
 
 /// A place in a file that several tables share.

@@ -1,5 +1,7 @@
 //! Lines go into a file and come back, whatever they are.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
+
 use bytes::Bytes;
 use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::file::reader::{FileReader, SerializedFileReader};

@@ -133,7 +133,8 @@ impl Shared<'_> {
         }
         (chunk.sum, chunk.text_bytes) = ended?;
         let (written, output) = writer.end().map_err(Error::file(path))?;
-        (chunk.file_bytes, chunk.blake3, chunk.odd) = (written.bytes, written.blake3, written.odd);
+        (chunk.file_bytes, chunk.blake3, chunk.odd) =
+            (written.bytes, written.blake3, written.odd.map(Box::new));
         session.execute(plan::RELEASE_LOCKS)?;
         self.refuse_odd(entry, &chunk)?;
         Ok((chunk, output))
@@ -155,7 +156,7 @@ impl Shared<'_> {
         }
         let columns = select::literals(entry);
         let encoder = request.format.encoder(&entry.table.name, &columns, entry.history);
-        Ok(Writer::Text(Text::new(to, request.codec, encoder)?))
+        Ok(Writer::Text(Box::new(Text::new(to, request.codec, encoder)?)))
     }
 
     /// An error if values that Parquet can't hold end the dump.
