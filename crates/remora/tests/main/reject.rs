@@ -41,10 +41,10 @@ fn an_invalid_date_is_named() {
 fn a_shape_that_is_none_is_named() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT, g GEOMETRY)"]);
-        let file = place.file("t.csv", "id,g\n1,POINT(1 2)\n2,POINT(1\n3,\\N\n".to_owned());
+        let file = place.file("t.csv", "id,g\n1,POINT(1 2)\n2,POINT(1\n3,\\N\n");
         place.import(&[&file, "--into", "t"]).exits(1).says(&["t.csv:3: ", "nothing was imported"]);
         place.untouched("t", 0);
-        let file = place.file("t.csv", "id,g\n1,POINT(1 2)\n3,\\N\n".to_owned());
+        let file = place.file("t.csv", "id,g\n1,POINT(1 2)\n3,\\N\n");
         place.import(&[&file, "--into", "t"]).exits(0);
         let rows = "SELECT GROUP_CONCAT(id, ' ', COALESCE(ST_AsText(g), 'none') ORDER BY id) FROM t";
         assert_eq!(place.value(rows), "1 POINT(1 2),3 none");
