@@ -42,8 +42,8 @@ struct OddWriter<'a> {
     line: Vec<u8>,
 }
 
-/// The columns of the key in whose order the rows of a chunk come, as far as Parquet's order is the same and no
-/// value is beside the file.
+/// The columns of the key in whose order the rows of a chunk come, as far as Parquet's order is the same and
+/// no value is beside the file.
 fn sorted_by(entry: &TableEntry, chunk: &Chunk) -> Vec<usize> {
     let is_ordered = chunk.range.is_some() && chunk.partitions.is_empty() && !entry.history;
     let columns = entry.columns();
