@@ -31,6 +31,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "manual/queue-transactions",
     "manual/queue-leases",
     "manual/queue-operation",
+    "manual/queue-clients",
     "manual/scripting",
     "manual/exit-codes",
     "glossary",
