@@ -330,11 +330,15 @@ fn nested_columns_are_refused_or_become_json() {
 
 #[test]
 fn shapes_are_known_by_their_type_or_by_the_entry_of_geoparquet() {
+    let point = [&[1, 1, 0, 0, 0][..], &[0; 16]].concat();
     let shape = one::<ByteArrayType>(
         (Physical::BYTE_ARRAY, Some(LogicalType::geometry(None)), -1),
-        &[b"\x01\x02".to_vec().into()],
+        &[point.into(), b"\x01\x02".to_vec().into()],
     );
-    assert_eq!((rows(&shape), kinds(&shape)), (vec!["0102".to_owned()], vec!["geometry".to_owned()]));
+    let found = rows(&shape);
+    assert_eq!(found[0], format!("0101000000{}", "00".repeat(16)));
+    assert!(found[1].starts_with("0102\tit is no well-known binary"), "{found:?}");
+    assert_eq!(kinds(&shape), ["geometry"]);
     let entry = r#"{"version": "1.1.0", "columns": {"g": {"encoding": "WKB"}, "h": {"encoding": "point"}}}"#;
     let entry = parquet::file::metadata::KeyValue::new("geo".to_owned(), entry.to_owned());
     let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![entry])).build();
