@@ -12,13 +12,14 @@ impl ColumnStats {
     pub fn decide_bytes(&self, habits: &Habits) -> ColumnType {
         let bytes = self.max_bytes / 2;
         let stats = ColumnStats { seen: super::class::INVALID, max_bytes: bytes, ..self.clone() };
-        stats.declared(stats.text(), habits)
+        let nullable = self.has_nulls() || habits.roomy;
+        ColumnType { nullable, ..stats.declared(stats.text(), habits) }
     }
 
     fn declared(&self, kind: ColumnKind, habits: &Habits) -> ColumnType {
         ColumnType {
             kind: if habits.roomy { self.with_room(kind) } else { kind },
-            nullable: self.nulls > 0 || !self.has_values() || habits.roomy,
+            nullable: self.has_nulls() || habits.roomy,
             max_chars: self.max_chars,
             max_bytes: self.max_bytes,
             written: Written::Plainly,
