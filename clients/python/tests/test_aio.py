@@ -103,14 +103,18 @@ class Asyncio(Case):
         queue = self.queue("some")
         self.put(queue, *range(20))
         running, most, tried = 0, 0, []
+        full = asyncio.Event()
 
         @aio.worker(queue, connect=self.open, concurrency=4)
         async def work(job: Any) -> None:
             nonlocal running, most
             running += 1
             most = max(most, running)
-            # The others begin meanwhile.
-            await asyncio.sleep(0.01)
+            if most == 4:
+                full.set()
+            # The others begin meanwhile, and a fifth one if it may.
+            await asyncio.wait_for(full.wait(), PATIENCE)
+            await asyncio.sleep(0)
             running -= 1
             tried.append((job.payload, job.tries))
             if job.payload == 7:

@@ -115,6 +115,18 @@ impl DataFile {
         }
     }
 
+    /// This file, and that of its odd values.
+    pub(crate) fn with_odd(&self) -> impl Iterator<Item = &DataFile> {
+        let odd = self.parquet.as_ref().and_then(|content| content.odd.as_deref());
+        std::iter::once(self).chain(odd)
+    }
+
+    /// What is wrong with a file of this length, if something is.
+    pub(crate) fn wrong_length(&self, len: u64) -> Option<String> {
+        let wanted = self.offset.unwrap_or(0) + self.bytes;
+        (!self.fits(len)).then(|| format!("it has {len} bytes, the manifest says {wanted}"))
+    }
+
     /// Reads the file and passes its text on in pieces. Only a successful return proves that the file is the
     /// one in the manifest: keep nothing before that.
     pub(crate) fn read(
@@ -127,9 +139,8 @@ impl DataFile {
         }
         let mut source = disk.open(&self.path)?;
         let stat = source.stat()?;
-        if !self.fits(stat.len) {
-            let wanted = self.offset.unwrap_or(0) + self.bytes;
-            return Err(damaged(&format!("it has {} bytes, the manifest says {wanted}", stat.len)));
+        if let Some(what) = self.wrong_length(stat.len) {
+            return Err(damaged(&what));
         }
         source.seek(SeekFrom::Start(self.offset.unwrap_or(0)))?;
         let source = source.take(self.bytes);

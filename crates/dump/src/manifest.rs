@@ -1,5 +1,6 @@
 //! The manifest: everything that a dump consists of. A folder without one is not a dump.
 
+mod check;
 mod parquet;
 mod seal;
 mod source;
@@ -40,12 +41,6 @@ pub(crate) const SMALL_TABLES_FOLDER: &str = "together";
 pub(crate) const ODD_FOLDER: &str = "odd";
 /// The codecs of data files.
 const CODECS: [Codec; 5] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Column];
-/// No codec expands a byte further: a zstd block of four bytes can stand for 128 KiB.
-const EXPANSION_MAX: u64 = 32 << 10;
-/// Except columns: a block of some thirty bytes can stand for 32 MiB.
-const EXPANSION_MAX_COLUMN: u64 = 1 << 20;
-/// Bytes that a file may contain beyond that, however small it is.
-const EXPANSION_FREE: u64 = 1 << 20;
 /// A manifest of a hundred thousand tables stays below this.
 const BYTES_MAX: u64 = 1 << 30;
 
@@ -418,88 +413,6 @@ impl Manifest {
                 entry.condition.clone_from(&self.condition);
             }
         }
-    }
-
-    /// Checks everything that could do harm.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        if self.format != FORMAT {
-            return Err(format!("its format is {:?} and not {FORMAT:?}", self.format));
-        }
-        if self.version != VERSION && self.version != PLAIN_VERSION {
-            return Err(format!(
-                "it is of version {}; this remora reads versions {PLAIN_VERSION} and {VERSION}",
-                self.version
-            ));
-        }
-        if self.id.is_empty() || !self.id.bytes().all(|byte| byte.is_ascii_hexdigit()) || self.id.len() > 32 {
-            return Err("its id is not hexadecimal".to_owned());
-        }
-        let known = CODECS.iter().any(|codec| {
-            Manifest::new(String::new(), self.source.clone(), self.data_format, *codec).data_extension
-                == self.data_extension
-        });
-        if !known {
-            return Err(format!("data files ending in {:?} are not known", self.data_extension));
-        }
-        if self.tables.iter().any(|entry| entry.earlier.is_some_and(|at| at >= self.earlier.len())) {
-            return Err("a table is of a state that is not described".to_owned());
-        }
-        let expansion = match self.data_format {
-            // A dictionary has a value once. It is counted while it is read.
-            Format::Parquet => u64::MAX,
-            _ if self.data_extension.ends_with(Codec::Column.extension()) => EXPANSION_MAX_COLUMN,
-            _ => EXPANSION_MAX,
-        };
-        self.tables.iter().try_for_each(|entry| entry.check(expansion))?;
-        let chunks = self.tables.iter().flat_map(|entry| &entry.chunks);
-        let total = chunks.fold(0_u64, |total, chunk| total.saturating_add(chunk.text_bytes));
-        if total > 1 << 62 { Err("it is too large to be true".to_owned()) } else { Ok(()) }
-    }
-}
-
-impl Chunk {
-    /// Whether a file of that length can contain what the manifest claims, with at most `expansion` bytes for
-    /// each of its own.
-    fn check(&self, expansion: u64) -> Result<(), String> {
-        let text_max = self.file_bytes.saturating_mul(expansion).saturating_add(EXPANSION_FREE);
-        // A row has at least a newline.
-        if self.sum.rows > self.text_bytes
-            || self.text_bytes > text_max
-            || self.file_bytes >= 1 << 48
-            || self.within.is_some_and(|within| within.offset >= 1 << 48)
-        {
-            return Err(format!(
-                "{} rows of {} bytes don't fit into a file of {}",
-                self.sum.rows, self.text_bytes, self.file_bytes
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl TableEntry {
-    fn check(&self, expansion: u64) -> Result<(), String> {
-        let name = &self.table.name;
-        if self.folder != folder_name::folder(name) {
-            return Err(format!("the folder {:?} is not that of table {name}", self.folder));
-        }
-        let mut sum = Sum::default();
-        for (number, chunk) in self.chunks.iter().enumerate() {
-            if chunk.number as usize != number {
-                return Err(format!("the chunks of table {name} are not numbered from 0"));
-            }
-            chunk.check(expansion).map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
-            if let Some(range) = &chunk.range {
-                range
-                    .check(self.table.key.len())
-                    .map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
-            }
-            sum.add(chunk.sum);
-        }
-        if sum != self.sum {
-            return Err(format!("the sums of the chunks of table {name} do not make the table's"));
-        }
-        Ok(())
     }
 }
 

@@ -41,16 +41,22 @@ pub(crate) fn parse_datetime(text: &[u8], fraction: u8) -> Option<i64> {
     Some(seconds * MICROS + micros)
 }
 
-/// Prints days of the years 0 to 9999.
-pub(crate) fn print_date(days: i64, out: &mut Vec<u8>) {
-    let shifted = days + EPOCH_DAYS;
+/// Year, month and day.
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days.saturating_add(EPOCH_DAYS);
     let (era, of_era) = (shifted.div_euclid(ERA_DAYS), shifted.rem_euclid(ERA_DAYS));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let day_of_year = of_era - (365 * year + year / 4 - year / 100);
     let month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
-    digits(year + era * 400 + i64::from(month <= 2), 4, out);
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Prints days of the years 0 to 9999.
+pub(crate) fn print_date(days: i64, out: &mut Vec<u8>) {
+    let (year, month, day) = civil(days);
+    digits(year, 4, out);
     out.push(b'-');
     digits(month, 2, out);
     out.push(b'-');

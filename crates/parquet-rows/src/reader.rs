@@ -50,7 +50,8 @@ impl<R: ChunkReader + 'static> Reader<R> {
     /// [`Error::Corrupt`] for rows or odd values that do not fit; errors of reading and of `each`.
     pub fn lines(&self, odd: OddValues<'_>, each: OnLines<'_>) -> Result<(), Error> {
         let mut leaves: Vec<Vec<Leaf>> = self.columns.kinds.iter().map(|kind| kind.leaves()).collect();
-        let mut lines = Lines { odd: odd.peekable(), row: 0, out: Vec::new(), each };
+        let mut lines = Lines { odd: odd.peekable(), row: 0, out: Vec::new(), text: Vec::new(), each };
+        let mut scratch = Vec::new();
         for group in 0..self.file.num_row_groups() {
             let group = self.file.get_row_group(group)?;
             let mut readers: Vec<ColumnReader> =
@@ -71,7 +72,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
                     break;
                 }
                 for _ in 0..rows {
-                    self.line(&mut leaves, &mut lines)?;
+                    self.line(&mut leaves, &mut scratch, &mut lines)?;
                 }
             }
         }
@@ -81,24 +82,28 @@ impl<R: ChunkReader + 'static> Reader<R> {
         }
     }
 
-    fn line(&self, leaves: &mut [Vec<Leaf>], lines: &mut Lines<'_, '_>) -> Result<(), Error> {
-        let (mut scratch, mut text) = (Vec::new(), Vec::new());
+    fn line(
+        &self,
+        leaves: &mut [Vec<Leaf>],
+        scratch: &mut Vec<u8>,
+        lines: &mut Lines<'_, '_>,
+    ) -> Result<(), Error> {
         for (column, (kind, leaves)) in self.columns.kinds.iter().zip(leaves).enumerate() {
             if column > 0 {
                 lines.out.push(b'\t');
             }
-            let Some(value) = next(kind, leaves, &mut scratch) else {
+            let Some(value) = next(kind, leaves, scratch) else {
                 match lines.take_odd(column)? {
                     Some(odd) => lines.out.extend_from_slice(&odd),
                     None => lines.out.extend_from_slice(NULL),
                 }
                 continue;
             };
-            text.clear();
-            if !kind.print(value, &mut text) {
+            lines.text.clear();
+            if !kind.print(value, &mut lines.text) {
                 return Err(Error::Corrupt("a value is not one of its column's type".to_owned()));
             }
-            rows::write_load_data(Some(&text), &mut lines.out);
+            rows::write_load_data(Some(&lines.text), &mut lines.out);
         }
         lines.out.push(b'\n');
         lines.row += 1;
@@ -115,6 +120,8 @@ struct Lines<'o, 'e> {
     odd: std::iter::Peekable<OddValues<'o>>,
     row: u64,
     out: Vec<u8>,
+    /// A value before it is escaped.
+    text: Vec<u8>,
     each: OnLines<'e>,
 }
 

@@ -27,8 +27,6 @@ pub struct Options {
     pub level: u32,
     /// Columns in whose order the rows come, from 0; none if they have no order.
     pub sorted_by: Vec<usize>,
-    /// Columns for whose values there is a Bloom filter, from 0.
-    pub bloom: Vec<usize>,
     /// What the file says of itself: keys and values.
     pub metadata: Vec<(String, String)>,
     /// The encodings, which other files of the same table share.
@@ -262,12 +260,6 @@ fn begin<W: Write + Send>(
     let sorted: Vec<SortingColumn> =
         sorted.map(|column_idx| SortingColumn { column_idx, descending: false, nulls_first: true }).collect();
     properties = properties.set_sorting_columns((!sorted.is_empty()).then_some(sorted));
-    for field in
-        options.bloom.iter().filter_map(place).filter_map(|place| columns.schema.get_fields().get(place))
-    {
-        let path = parquet::schema::types::ColumnPath::new(vec![field.name().to_owned()]);
-        properties = properties.set_column_bloom_filter_enabled(path, true);
-    }
     let mut metadata: Vec<KeyValue> =
         options.metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), Some(value.clone()))).collect();
     if let Some(geo) = geo(&columns.geometries) {
@@ -279,29 +271,11 @@ fn begin<W: Write + Send>(
 
 /// What GeoParquet 1.1 says of columns with geometries: <https://geoparquet.org/releases/v1.1.0/>.
 fn geo(names: &[String]) -> Option<String> {
-    let primary = quoted(names.first()?);
-    let columns: Vec<String> = names
-        .iter()
-        .map(|name| {
-            // Which system it is stands beside each value.
-            format!("{}:{{\"encoding\":\"WKB\",\"geometry_types\":[],\"crs\":null}}", quoted(name))
-        })
-        .collect();
-    Some(format!(
-        "{{\"version\":\"1.1.0\",\"primary_column\":{primary},\"columns\":{{{}}}}}",
-        columns.join(",")
-    ))
-}
-
-fn quoted(name: &str) -> String {
-    let mut text = String::from("\"");
-    for char in name.chars() {
-        match char {
-            '"' | '\\' => text.extend(['\\', char]),
-            char if char < ' ' => text.push_str(&format!("\\u{:04x}", u32::from(char))),
-            char => text.push(char),
-        }
-    }
-    text.push('"');
-    text
+    let primary = names.first()?;
+    // Which system it is stands beside each value.
+    let column = serde_json::json!({ "encoding": "WKB", "geometry_types": [], "crs": null });
+    let columns: serde_json::Map<String, serde_json::Value> =
+        names.iter().map(|name| (name.clone(), column.clone())).collect();
+    let about = serde_json::json!({ "version": "1.1.0", "primary_column": primary, "columns": columns });
+    Some(about.to_string())
 }

@@ -15,6 +15,7 @@ use crate::manifest::{Chunk, Manifest, TableEntry};
 pub const PARQUET_CODEC: (Codec, u32) = (Codec::Zstd, 3);
 /// Compression of the files of odd values.
 const CODEC: (Codec, u32) = (Codec::Zstd, 3);
+
 /// A file that is being written.
 pub(crate) struct ParquetFile<'a, W: Write + Send> {
     rows: Rows<Hashed<W>>,
@@ -72,7 +73,6 @@ impl<'a, W: Write + Send> ParquetFile<'a, W> {
         let options = Options {
             level,
             sorted_by: sorted_by(entry, chunk),
-            bloom: Vec::new(),
             metadata: vec![("remora".to_owned(), about.to_string())],
             encodings: encodings.clone(),
         };

@@ -17,9 +17,6 @@ use super::{DataFile, damaged};
 
 /// Odd values that are read ahead.
 const AHEAD: usize = 16;
-/// Bytes that are hashed at once.
-const BLOCK_BYTES: usize = 256 << 10;
-
 /// The values of a chunk that are not in its Parquet file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OddFile {
@@ -48,8 +45,8 @@ pub(super) fn read(
     disk: &dyn Disk,
     each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let source = disk.open(&file.path)?;
-    check_hash(&*source, file)?;
+    let mut source = disk.open(&file.path)?;
+    check_hash(&mut *source, file)?;
     let reader = Reader::open(RandomAccess { source: source.into(), len: file.bytes }, &content.columns)?;
     let mut text = 0;
     let mut each = |lines: &[u8]| {
@@ -93,20 +90,12 @@ fn read_odd(file: &DataFile, disk: &dyn Disk, send: &SyncSender<io::Result<OddVa
 }
 
 /// Reads the whole file: only one whose hash is right is parsed.
-fn check_hash(source: &dyn Source, file: &DataFile) -> io::Result<()> {
-    let len = source.stat()?.len;
-    if !file.fits(len) {
-        return Err(damaged(&format!("it has {len} bytes, the manifest says {}", file.bytes)));
+fn check_hash(source: &mut dyn Source, file: &DataFile) -> io::Result<()> {
+    if let Some(what) = file.wrong_length(source.stat()?.len) {
+        return Err(damaged(&what));
     }
     let mut hasher = blake3::Hasher::new();
-    let mut block = vec![0; BLOCK_BYTES];
-    loop {
-        let got = source.read_full_at(hasher.count(), &mut block)?;
-        if got == 0 {
-            break;
-        }
-        hasher.update(&block[..got]);
-    }
+    hasher.update_reader(source)?;
     if hasher.finalize().to_hex().as_str() == file.blake3 {
         return Ok(());
     }

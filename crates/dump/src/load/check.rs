@@ -44,28 +44,16 @@ pub(super) fn files(context: &Context, request: &LoadRequest, manifest: &Manifes
     let mut last = None;
     for entry in manifest.tables.iter().filter(|entry| entry.data && request.write.data) {
         for chunk in &entry.chunks {
-            let file = manifest.data_file(&request.folder, entry, chunk);
-            // Many chunks may share a file.
-            let len = match &last {
-                Some((path, len)) if *path == file.path => *len,
-                _ => context.disk.stat(&file.path).map_err(Error::file(&file.path))?.len,
-            };
-            if !file.fits(len) {
-                let wanted = file.offset.unwrap_or(0) + file.bytes;
-                return Err(Error::Corrupt {
-                    what: format!("it has {len} bytes, the manifest says {wanted}"),
-                    place: file.path.display().to_string(),
-                });
-            }
-            last = Some((file.path, len));
-            if let Some(odd) = file.parquet.and_then(|content| content.odd) {
-                let len = context.disk.stat(&odd.path).map_err(Error::file(&odd.path))?.len;
-                if !odd.fits(len) {
-                    return Err(Error::Corrupt {
-                        what: format!("it has {len} bytes, the manifest says {}", odd.bytes),
-                        place: odd.path.display().to_string(),
-                    });
+            for file in manifest.data_file(&request.folder, entry, chunk).with_odd() {
+                // Many chunks may share a file.
+                let len = match &last {
+                    Some((path, len)) if *path == file.path => *len,
+                    _ => context.disk.stat(&file.path).map_err(Error::file(&file.path))?.len,
+                };
+                if let Some(what) = file.wrong_length(len) {
+                    return Err(Error::Corrupt { what, place: file.path.display().to_string() });
                 }
+                last = Some((file.path.clone(), len));
             }
         }
     }

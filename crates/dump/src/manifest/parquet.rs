@@ -49,18 +49,11 @@ impl Manifest {
             }
             lines.extend(columns.into_iter().map(|(name, values)| {
                 format!(
-                    "column {} of table {}: {} NULL in its Parquet files, whose type can't hold {}; \
-                     the folder {ODD_FOLDER} has {}, and load puts {} back",
+                    "column {} of table {}: Parquet can't hold {}; NULL is in its files instead, and load restores \
+                     what was there from the folder {ODD_FOLDER}",
                     quote_name(name),
                     entry.table.name,
-                    if values == 1 {
-                        "one value is".to_owned()
-                    } else {
-                        format!("{} are", count(values, "value"))
-                    },
-                    if values == 1 { "it" } else { "them" },
-                    if values == 1 { "it" } else { "them" },
-                    if values == 1 { "it" } else { "them" },
+                    count(values, "value"),
                 )
             }));
         }

@@ -9,7 +9,6 @@ use server::definition::without_counter;
 use server::{Session, TableName};
 
 use super::DumpRequest;
-use crate::data_file::DataFile;
 use crate::manifest::{self, Manifest, Source, TableEntry};
 use crate::{Context, Error, journal};
 use progress::count;
@@ -127,10 +126,7 @@ impl StoppedDump {
     fn has_files(&self, context: &Context, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
             let file = self.manifest.data_file(&request.folder, entry, chunk);
-            let is_there =
-                |file: &DataFile| context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len));
-            let odd = file.parquet.as_ref().and_then(|content| content.odd.as_deref());
-            is_there(&file) && odd.is_none_or(is_there)
+            file.with_odd().all(|file| context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len)))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Nested values as JSON text.
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait};
 use arrow_schema::{DataType, Field};
 
 use super::kind::{self, Kind};
@@ -29,34 +29,17 @@ impl<'a> Node<'a> {
             || format!("values of the type {} are not what the file says they are", array.data_type());
         match array.data_type() {
             DataType::List(element) => {
-                let list = array.as_list_opt::<i32>().ok_or_else(unlike)?;
-                let offsets = list.value_offsets();
-                let bounds: Bounds<'_> = Box::new(move |row| bounds(offsets, row));
-                Ok(Node::List {
-                    array,
-                    bounds,
-                    values: Box::new(Node::new(list.values().as_ref(), element)?),
-                })
+                Node::list(array, array.as_list_opt::<i32>().ok_or_else(unlike)?, element)
             }
             DataType::LargeList(element) => {
-                let list = array.as_list_opt::<i64>().ok_or_else(unlike)?;
-                let offsets = list.value_offsets();
-                let bounds: Bounds<'_> = Box::new(move |row| bounds(offsets, row));
-                Ok(Node::List {
-                    array,
-                    bounds,
-                    values: Box::new(Node::new(list.values().as_ref(), element)?),
-                })
+                Node::list(array, array.as_list_opt::<i64>().ok_or_else(unlike)?, element)
             }
             DataType::FixedSizeList(element, length) => {
                 let list = array.as_fixed_size_list_opt().ok_or_else(unlike)?;
                 let length = place(*length);
                 let bounds: Bounds<'_> = Box::new(move |row| (row * length, (row + 1) * length));
-                Ok(Node::List {
-                    array,
-                    bounds,
-                    values: Box::new(Node::new(list.values().as_ref(), element)?),
-                })
+                let values = Box::new(Node::new(list.values().as_ref(), element)?);
+                Ok(Node::List { array, bounds, values })
             }
             DataType::Struct(fields) => {
                 let parts = array.as_struct_opt().ok_or_else(unlike)?;
@@ -91,6 +74,16 @@ impl<'a> Node<'a> {
                 Ok(Node::Leaf { texts: Texts::new(array, kind)?, kind })
             }
         }
+    }
+
+    fn list<O: OffsetSizeTrait + TryInto<usize>>(
+        array: &'a dyn Array,
+        list: &'a GenericListArray<O>,
+        element: &Field,
+    ) -> Result<Node<'a>, String> {
+        let offsets = list.value_offsets();
+        let bounds: Bounds<'_> = Box::new(move |row| bounds(offsets, row));
+        Ok(Node::List { array, bounds, values: Box::new(Node::new(list.values().as_ref(), element)?) })
     }
 
     /// Whether a value is NULL.

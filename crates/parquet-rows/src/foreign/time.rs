@@ -1,26 +1,11 @@
 //! Dates and times as text.
 
-/// Days from 0000-03-01 to 1970-01-01.
-const DAYS_TO_1970: i64 = 719_468;
-/// Days of 400 years.
-const DAYS_OF_ERA: i64 = 146_097;
+use crate::date::civil;
+
 /// The number of the day 1970-01-01 as astronomers count.
 const JULIAN_1970: i64 = 2_440_588;
 const SECONDS_OF_DAY: i64 = 86_400;
 const NANOSECONDS: i64 = 1_000_000_000;
-
-/// Year, month and day of the Gregorian calendar, which is taken to begin with the first year.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // The years begin in March, so that the day that may be missing is the last one.
-    let days = days.saturating_add(DAYS_TO_1970);
-    let (era, day) = (days.div_euclid(DAYS_OF_ERA), days.rem_euclid(DAYS_OF_ERA));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, day)
-}
 
 /// A number with at least so many digits.
 fn digits(mut number: u64, count: usize, out: &mut Vec<u8>) {

@@ -110,9 +110,9 @@ pub(crate) struct Arguments {
     format: Format,
 
     /// What becomes of values that Parquet can't hold, such as the date 0000-00-00. keep: NULL in the files,
-    /// and in the folder odd, from which load puts them back. fail: the dump ends
-    #[arg(long, value_name = "HOW", default_value = "keep", value_parser = odd)]
-    odd: OddPolicy,
+    /// and in the folder odd, from which load puts them back. fail: the dump ends [default: keep]
+    #[arg(long, value_name = "HOW", value_parser = odd)]
+    odd: Option<OddPolicy>,
 
     /// zstd, lz4, gzip, column or none, with a level after a colon: zstd:3. Column mode makes the smallest
     /// files, which only remora reads. Parquet takes zstd or none [default: zstd:1, for parquet zstd:3]
@@ -191,7 +191,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         resume: arguments.resume,
         format: arguments.format,
         codec: compress(arguments)?,
-        odd: arguments.odd,
+        odd: odd_policy(arguments)?,
         definer: arguments.definer.clone().unwrap_or_default(),
     };
     let summary = dump::dump(&world, &target, &request)?;
@@ -274,14 +274,23 @@ fn odd(text: &str) -> Result<OddPolicy, String> {
     }
 }
 
+/// What becomes of odd values, which only Parquet has.
+fn odd_policy(arguments: &Arguments) -> anyhow::Result<OddPolicy> {
+    match arguments.odd {
+        Some(_) if arguments.format != Format::Parquet => Err(usage("--odd goes with --format parquet")),
+        given => Ok(given.unwrap_or_default()),
+    }
+}
+
 /// The compression that was asked for, or what is usual for the format.
 fn compress(arguments: &Arguments) -> anyhow::Result<(Codec, u32)> {
     match (arguments.format, arguments.compress) {
         (Format::Parquet, None) => Ok(dump::PARQUET_CODEC),
         (_, None) => Ok((Codec::Zstd, 1)),
-        (Format::Parquet, Some((codec @ (Codec::Zstd | Codec::Plain), level))) if level <= ZSTD_LEVEL_MAX => {
-            Ok((codec, level))
+        (Format::Parquet, Some((Codec::Zstd, level))) if (1..=ZSTD_LEVEL_MAX).contains(&level) => {
+            Ok((Codec::Zstd, level))
         }
+        (Format::Parquet, Some((Codec::Plain, _))) => Ok((Codec::Plain, 0)),
         (Format::Parquet, Some(_)) => {
             Err(usage("--format parquet is compressed inside: --compress zstd:1 to zstd:22, or none"))
         }

@@ -38,7 +38,10 @@ fn every_value_of_every_type_comes_back() {
         // What nearly every column has is in its file.
         let odd = std::fs::read_dir(pair.path("d.dump/odd")).unwrap().count();
         assert!(odd < 10, "{odd}: {}", ended.err);
-        ended.says(&["column `v` of table `d`.`date`: 4 values are NULL in its Parquet files", "folder odd"]);
+        ended.says(&[
+            "column `v` of table `d`.`date`: Parquet can't hold 4 values; NULL is in its files instead",
+            "folder odd",
+        ]);
         pair.run(&["dump", "--check", "d.dump"]).exits(0);
         pair.load(&["d.dump"]).exits(0).says(&["all rows read back and equal"]);
         assert_equal(&pair, "d");
@@ -131,11 +134,13 @@ fn what_parquet_does_not_take_is_refused() {
         let mut command = crate::support::remora(folder.path());
         crate::support::Ended::of(&command.args(arguments).output().unwrap())
     };
-    for compress in ["gzip", "lz4", "column", "zstd:23"] {
+    for compress in ["gzip", "lz4", "column", "zstd:0", "zstd:23"] {
         let form = ["dump", "-o", "x", "--format", "parquet", "--compress", compress];
         run(&[&form[..], &["--url", "unix://root@/none"]].concat()).exits(2).says(&["compressed inside"]);
     }
     run(&["dump", "-o", "x", "--odd", "never"]).exits(2).says(&["keep or fail"]);
+    let tsv = ["dump", "-o", "x", "--odd", "fail", "--url", "unix://root@/none"];
+    run(&tsv).exits(2).says(&["goes with --format parquet"]);
 }
 
 /// Values of all types that a reader of Parquet sees, in the first row; those that are beside the file or
