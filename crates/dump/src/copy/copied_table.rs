@@ -74,7 +74,7 @@ impl CopiedTable {
             parts.push(part(u32::try_from(parts.len()).unwrap_or(u32::MAX), range, bytes));
             Ok(())
         })?;
-        source.execute("COMMIT")?;
+        source.execute("ROLLBACK")?;
         Ok(parts)
     }
 

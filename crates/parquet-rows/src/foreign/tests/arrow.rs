@@ -102,3 +102,20 @@ fn a_batch_that_claims_gigabytes_is_an_error() {
     let what = trouble(&bytes, &Options::default());
     assert!(what.contains("more than 1 GiB are not read at once"), "{what}");
 }
+
+#[test]
+fn each_kind_of_list_becomes_json() {
+    let rows_of = || [Some(vec![Some(1), None]), None, Some(vec![Some(3), Some(4)])];
+    let array = |array: ArrayRef| array;
+    let lists = batch(vec![
+        ("small", array(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows_of())))),
+        ("large", array(Arc::new(LargeListArray::from_iter_primitive::<Int32Type, _, _>(rows_of())))),
+        ("fixed", array(Arc::new(FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(rows_of(), 2)))),
+    ]);
+    let options = Options { nested_json: true, ..Options::default() };
+    for bytes in both(&lists, None) {
+        let read = text(&bytes, &options).unwrap();
+        let rows: Vec<&str> = read.lines().skip(1).collect();
+        assert_eq!(rows, ["[1, null]\t[1, null]\t[1, null]", "\\N\t\\N\t\\N", "[3, 4]\t[3, 4]\t[3, 4]"]);
+    }
+}

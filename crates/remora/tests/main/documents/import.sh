@@ -5,3 +5,7 @@ sshd
 # What is written directly is not in a binary log.
 remora sandbox stop db1
 remora sandbox start db1 --option none
+# Parquet files of somebody else.
+mariadb -e 'CREATE DATABASE taxi'
+remora dump --format parquet shop.order_lines -o lines
+for file in lines/shop.order_lines/*.parquet; do mv "$file" "trips-${file##*/}"; done
