@@ -240,6 +240,12 @@ impl Bucket {
         }
     }
 
+    /// Whether a run holds an exclusive lock.
+    pub(crate) fn is_leased(&self, lock: &str) -> io::Result<bool> {
+        let Some(newest) = self.leases(lock)?.0 else { return Ok(false) };
+        Ok(self.read_lease(&file(lock, newest))?.is_some_and(|seen| seen.is_taken()))
+    }
+
     fn note_holder(&self, seen: &LeaseFile) {
         let left = seen.seconds - seen.age;
         let text = format!(

@@ -1,10 +1,12 @@
-//! Folders of object stores with the S3 protocol: as repositories, and as sides of a mirror.
+//! Folders of object stores with the S3 protocol: as repositories, as sides of a mirror, and for dumps.
 //!
 //! [`Bucket`] adds files that appear whole or not at all, and numbered ones only if none of that name exists.
 //! It checks that the store keeps this promise when it takes the lock for writing: otherwise two runs could
-//! write the same file.
+//! write the same file. [`BucketDisk`] is folders of a bucket for whoever writes files by a [`disk::Disk`].
 
+mod bucket_disk;
 mod client;
+mod growing;
 mod lease;
 mod mirror_side;
 mod object_lock;
@@ -23,6 +25,7 @@ use ureq::tls::{Certificate, PemItem, parse_pem};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
+pub use bucket_disk::BucketDisk;
 pub use client::Bucket;
 
 /// Where a bucket is, and the credentials.

@@ -1,6 +1,6 @@
 //! A store as a side of a mirror: list, read, add.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
 use block::mirror::{self, MirrorSide, NewFile, ReadPart};
@@ -68,27 +68,53 @@ impl Bucket {
     /// All files below the prefix whose names begin like this, including those in folders, with their
     /// lengths.
     pub(crate) fn files(&self, begin: &str) -> io::Result<BTreeMap<String, u64>> {
-        let prefix = format!("{}{begin}", self.settings.prefix);
         let mut files = BTreeMap::new();
+        self.pages(begin, None, &mut |text| {
+            for entry in xml::all(text, "Contents") {
+                let key = xml::first(entry, "Key").unwrap_or_default();
+                let len = xml::first(entry, "Size").and_then(|len| len.parse().ok());
+                let name = key.strip_prefix(&self.settings.prefix);
+                files.extend(name.map(str::to_owned).zip(len));
+            }
+        })?;
+        Ok(files)
+    }
+
+    /// The names of files and folders directly in a folder, which is empty or ends with a slash; without
+    /// locks.
+    pub(crate) fn directly_in(&self, folder: &str) -> io::Result<Vec<String>> {
+        let mut names = BTreeSet::new();
+        let begin = format!("{}{folder}", self.settings.prefix);
+        self.pages(folder, Some("/"), &mut |text| {
+            let files = xml::all(text, "Contents").into_iter().filter_map(|entry| xml::first(entry, "Key"));
+            let folders = xml::all(text, "CommonPrefixes").into_iter();
+            let folders = folders.filter_map(|entry| xml::first(entry, "Prefix"));
+            let name = |key: String| Some(key.strip_prefix(&begin)?.trim_end_matches('/').to_owned());
+            names.extend(files.chain(folders).filter_map(name));
+        })?;
+        // Some programs write an empty object for a folder.
+        names.retain(|name| !name.is_empty() && !name.starts_with(lease::BEGIN));
+        Ok(names.into_iter().collect())
+    }
+
+    /// The pages of a listing.
+    fn pages(&self, begin: &str, delimiter: Option<&str>, each: &mut dyn FnMut(&str)) -> io::Result<()> {
+        let prefix = format!("{}{begin}", self.settings.prefix);
         let mut token = None;
         loop {
             let mut query = Vec::new();
             query.extend(token.as_deref().map(|token| ("continuation-token", token)));
+            query.extend(delimiter.map(|delimiter| ("delimiter", delimiter)));
             query.extend([("list-type", "2"), ("prefix", &*prefix)]);
             let ask = StoreRequest { method: "GET", name: None, query: &query, headers: &[], body: b"" };
             let (answer, text) = self.send_text(&ask)?;
             if answer.status() != 200 {
                 return Err(self.failure("list", "", answer));
             }
-            for entry in xml::all(&text, "Contents") {
-                let key = xml::first(entry, "Key").unwrap_or_default();
-                let len = xml::first(entry, "Size").and_then(|len| len.parse().ok());
-                let name = key.strip_prefix(&self.settings.prefix);
-                files.extend(name.map(str::to_owned).zip(len));
-            }
+            each(&text);
             token = xml::first(&text, "NextContinuationToken");
             if token.is_none() {
-                return Ok(files);
+                return Ok(());
             }
         }
     }

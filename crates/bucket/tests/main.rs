@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
 
+#[path = "main/disk.rs"]
+mod disk_files;
 #[path = "main/fake.rs"]
 mod fake;
 #[path = "main/lease.rs"]

@@ -354,4 +354,19 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// Errors of the operating system.
     fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>>;
+
+    /// Whether somebody holds an exclusive lock on a file. Where no file is nobody does.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        // Asking must not leave a file behind.
+        Ok(self.stat(path).is_ok() && self.lock(path, Share::Shared)?.is_none())
+    }
+
+    /// Who holds a lock that [`Disk::lock`] could not take, in words; `None` where that is not known.
+    fn holder(&self, path: &Path) -> Option<String> {
+        let _ = path;
+        None
+    }
 }

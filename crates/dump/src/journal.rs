@@ -47,22 +47,21 @@ pub(crate) enum Step {
 pub(crate) fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Guard>, Error> {
     let path = folder.join(LOCK);
     let locked = disk.lock(&path, Share::Exclusive).map_err(Error::file(&path))?;
-    locked.ok_or_else(|| Error::Busy(format!("another dump into {}", folder.display())))
+    locked.ok_or_else(|| {
+        let holder = disk.holder(&path).map_or_else(String::new, |holder| format!(" ({holder})"));
+        Error::Busy(format!("another dump into {}{holder}", folder.display()))
+    })
 }
 
 /// Whether somebody dumps into a folder right now.
 pub(crate) fn is_locked(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
     let path = folder.join(LOCK);
-    // Asking must not leave a file behind.
-    if disk.stat(&path).is_err() {
-        return Ok(false);
-    }
-    let locked = disk.lock(&path, Share::Shared).map_err(Error::file(&path))?;
-    if locked.is_some() && disk.stat(&folder.join(manifest::NAME)).is_ok() {
-        // The dump has ended meanwhile and removed the file that this call has created again.
+    let is_locked = disk.is_locked(&path).map_err(Error::file(&path))?;
+    if !is_locked && disk.stat(&folder.join(manifest::NAME)).is_ok() {
+        // The dump may have ended meanwhile, and removed a file that this call has created again.
         disk.remove(&path).ok();
     }
-    Ok(locked.is_none())
+    Ok(is_locked)
 }
 
 /// A journal that several threads write.
@@ -110,10 +109,15 @@ impl Journal {
 
     /// Removes the journal and the lock file, because the manifest now has everything.
     pub(crate) fn remove(self, disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
-        for path in [self.path.clone(), folder.join(LOCK)] {
-            disk.remove(&path).map_err(Error::file(&path))?;
+        // What it has not written yet must not come after the removal.
+        drop(self.sink);
+        disk.remove(&self.path).map_err(Error::file(&self.path))?;
+        let path = folder.join(LOCK);
+        match disk.remove(&path) {
+            // Not everywhere a lock is a file.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(&path)(error)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -82,6 +82,16 @@ pub fn is_lock_wait(state: &str) -> bool {
     state == "User lock" || waits.is_some_and(|what| what.ends_with(" lock") || what == "table flush")
 }
 
+/// What kind of statement it is, `UPDATE ...`: all else may be data of the application.
+#[must_use]
+pub fn statement_kind(statement: &str) -> String {
+    let word: String = statement.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
+    match statement.trim() {
+        "" => String::new(),
+        _ => format!("{} ...", word.to_uppercase()).trim_start().to_owned(),
+    }
+}
+
 /// All connections that this account may see: with PROCESS all of them, else its own.
 pub(crate) fn all(session: &mut Session) -> Result<Vec<Connection>, Error> {
     those(session, "")

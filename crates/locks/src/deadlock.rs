@@ -6,22 +6,37 @@
 //! The forms were seen on MariaDB 10.11 and MySQL 9.7. MariaDB does not list what a
 //! transaction held: it says with which locks another one's wait was in conflict, and whose they were.
 
+use serde::{Deserialize, Serialize};
+
+use crate::connection::statement_kind;
+
 /// Statements are cut by InnoDB at about 3000 bytes.
 const STATEMENT_MAX: usize = 2900;
 
 /// A deadlock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadlock {
     /// When it was detected, `YYYY-MM-DD hh:mm:ss` in the server's time zone.
     pub time: String,
     /// Who took part; empty if the text could not be taken apart with certainty.
     pub parties: Vec<Participant>,
-    /// The text, as the server wrote it.
+    /// The text, as the server wrote it; empty if what it holds of the application was taken out.
     pub text: String,
 }
 
+impl Deadlock {
+    /// Leaves of each statement only what kind of statement it is. The server's text goes: it has statements
+    /// and rows.
+    pub fn hide_statements(&mut self) {
+        self.text.clear();
+        for party in &mut self.parties {
+            party.statement = statement_kind(&party.statement);
+        }
+    }
+}
+
 /// A transaction that took part in a deadlock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Participant {
     /// InnoDB's number of the transaction.
     pub transaction: String,
@@ -44,7 +59,7 @@ pub struct Participant {
 }
 
 /// A lock in a deadlock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadlockLock {
     /// The table and, for locks on rows, the index.
     pub object: String,

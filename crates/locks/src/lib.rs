@@ -20,7 +20,7 @@ mod table;
 mod transaction;
 mod view;
 
-pub use connection::{Connection, Role, is_lock_wait, one as connection};
+pub use connection::{Connection, Role, is_lock_wait, one as connection, statement_kind};
 pub use deadlock::{Deadlock, DeadlockLock, Participant, last_deadlock};
 pub use graph::{Lock, LockKind, Node, Party, Wait, tree};
 pub use picture::{Gap, Picture};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use server::{Error, Session, prepared_xa, xa_literal};
 
-use crate::connection::{self, Connection};
+use crate::connection::{self, Connection, statement_kind};
 use crate::graph::{Party, Wait, waiting_behind};
 use crate::metadata::{self, Known};
 use crate::transaction::{self, Transaction};
@@ -121,8 +121,8 @@ impl Picture {
     /// Leaves of each statement only what kind of statement it is: it may hold data of the application.
     pub fn hide_statements(&mut self) {
         for connection in self.connections.values_mut() {
-            connection.statement = kind_of(&connection.statement);
-            connection.last_statement = connection.last_statement.as_deref().map(kind_of);
+            connection.statement = statement_kind(&connection.statement);
+            connection.last_statement = connection.last_statement.as_deref().map(statement_kind);
         }
     }
 
@@ -194,15 +194,6 @@ fn transactions(session: &mut Session, gaps: &mut Vec<Gap>) -> Result<Vec<Transa
             Vec::new()
         }
     })
-}
-
-/// `UPDATE ...`
-fn kind_of(statement: &str) -> String {
-    let word: String = statement.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
-    match statement.trim() {
-        "" => String::new(),
-        _ => format!("{} ...", word.to_uppercase()).trim_start().to_owned(),
-    }
 }
 
 /// As a list: JSON has only text as keys, and each transaction knows who has it.
@@ -295,7 +286,7 @@ mod tests {
         let all =
             ["update t set a='secret'", "/* secret */ SELECT 1", "(SELECT 'secret')", "", "COMMIT", " \n"];
         let expected = ["UPDATE ...", "...", "...", "", "COMMIT ...", ""];
-        assert_eq!(all.map(kind_of), expected);
+        assert_eq!(all.map(statement_kind), expected);
         let connection = Connection {
             statement: "INSERT 'secret'".into(),
             last_statement: Some("DELETE 'secret'".into()),

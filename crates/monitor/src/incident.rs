@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::machine::{self, Elsewhere, Follower, Latest, MachineLoad};
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
-use locks::{Connection, Deadlock, Picture, is_lock_wait, last_deadlock};
+use locks::{Connection, Deadlock, Picture, is_lock_wait, last_deadlock, statement_kind};
 use serde::{Deserialize, Serialize};
 use server::{Error, Session};
 use status::counter::number::Number;
+use status::counter::part::Process;
 use status::counter::record::Beside;
 use status::counter::sample::Sample;
 use status::counter::sampler::Sampler;
@@ -22,6 +23,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// While nobody waits, how often it is asked which transactions are open, and how many are kept.
 const OPEN_AGAIN: Duration = Duration::from_secs(10);
 const OPEN_MAX: usize = 20;
+
+/// How many of those that run a recording keeps at most, the longest.
+const RUNNING_MAX: usize = 100;
 
 /// After so many samples a server is asked for the last deadlock even if it counts none: MySQL 5.6 counts
 /// them only when it is told to.
@@ -40,6 +44,8 @@ pub struct Incident {
     /// What the machine does that the server runs on, or why that is not known; `None` if nobody said where
     /// that is and it is not this one.
     pub machine: Option<Result<Arc<MachineLoad>, String>>,
+    /// How many of those that ran are not in this recording.
+    pub left_out: usize,
     /// Why something of this could not be read.
     pub failed: Option<String>,
 }
@@ -47,6 +53,27 @@ pub struct Incident {
 /// The names of what a recording keeps of it.
 const LOCKS: &str = "locks";
 const HOST: &str = "host";
+const RUNNING: &str = "running";
+const DEADLOCK: &str = "deadlock";
+
+/// What a recording has of the connections that run something.
+#[derive(Serialize, Deserialize)]
+struct Running {
+    /// Those that have run the longest.
+    longest: Vec<Process>,
+    /// How many others there were.
+    left_out: usize,
+}
+
+impl Running {
+    fn of(processes: &[Process], statements: bool) -> Running {
+        let mut longest: Vec<Process> = processes.iter().take(RUNNING_MAX).cloned().collect();
+        if !statements {
+            longest.iter_mut().for_each(|process| process.statement = statement_kind(&process.statement));
+        }
+        Running { left_out: processes.len() - longest.len(), longest }
+    }
+}
 
 /// What a recording has of a machine.
 #[derive(Serialize, Deserialize)]
@@ -58,10 +85,11 @@ enum Host {
 }
 
 impl Incident {
-    /// What a recording keeps: who waits or may block next, and the machine. Without `statements` only their
-    /// kinds, because they may hold data of the application.
+    /// What a recording keeps besides the numbers of a sample: what ran, who waits or may block next, the
+    /// last deadlock, and the machine. Without `statements` only their kinds, because they may hold data of
+    /// the application.
     #[must_use]
-    pub fn kept(&self, statements: bool) -> Beside {
+    pub fn kept(&self, sample: &Sample, statements: bool) -> Beside {
         let locks = self.picture.as_ref().map(|picture| {
             let mut picture = Picture::clone(picture);
             picture.keep_parties(OPEN_MAX);
@@ -75,26 +103,50 @@ impl Incident {
             Err(why) => Host::Unread(why.clone()),
         });
         let host = host.map(|host| (HOST, serde_json::to_value(&host)));
-        locks
+        let deadlock = self.deadlock.as_ref().map(|deadlock| {
+            let mut deadlock = Deadlock::clone(deadlock);
+            if !statements {
+                deadlock.hide_statements();
+            }
+            (DEADLOCK, serde_json::to_value(&deadlock))
+        });
+        let running = sample.processes.as_deref().map(|all| Running::of(all, statements));
+        let running = running.map(|running| (RUNNING, serde_json::to_value(&running)));
+        [locks, host, deadlock, running]
             .into_iter()
-            .chain(host)
+            .flatten()
             .filter_map(|(name, value)| Some((name.to_owned(), value.ok()?)))
             .collect()
     }
 
-    /// What a recording has kept.
+    /// What a recording has kept. What ran goes back into the sample.
     #[must_use]
-    pub fn recorded(beside: &Beside) -> Incident {
-        let locks = beside.get(LOCKS).map(Picture::deserialize);
+    pub fn recorded(beside: &Beside, sample: &mut Sample) -> Incident {
         let host = beside.get(HOST).map(Host::deserialize);
-        let failed = locks.as_ref().and_then(|found| found.as_ref().err()).map(ToString::to_string);
+        let mut failed = None;
+        let locks = read::<Picture>(beside, LOCKS, &mut failed);
+        let deadlock = read::<Deadlock>(beside, DEADLOCK, &mut failed);
+        let running = read::<Running>(beside, RUNNING, &mut failed);
         let machine = host.map(|host| match host {
             Ok(Host::Load(load)) => Ok(Arc::new(load)),
             Ok(Host::Unread(why)) => Err(why),
             Err(error) => Err(error.to_string()),
         });
-        let picture = locks.and_then(Result::ok).map(Arc::new);
-        Incident { picture, machine, failed, ..Incident::default() }
+        let left_out = running.as_ref().map_or(0, |running| running.left_out);
+        sample.processes = running.map(|running| running.longest);
+        let (picture, deadlock) = (locks.map(Arc::new), deadlock.map(Arc::new));
+        Incident { picture, deadlock, machine, left_out, failed, ..Incident::default() }
+    }
+}
+
+/// Something of a recording, if it has it and this version can read it.
+fn read<'a, T: Deserialize<'a>>(beside: &'a Beside, name: &str, failed: &mut Option<String>) -> Option<T> {
+    match T::deserialize(beside.get(name)?) {
+        Ok(found) => Some(found),
+        Err(error) => {
+            *failed = Some(error.to_string());
+            None
+        }
     }
 }
 
@@ -300,9 +352,26 @@ fn somebody_waits(sample: &Sample) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use locks::{Lock, LockKind, Party, Transaction, Wait};
+    use locks::{Lock, LockKind, Participant, Party, Transaction, Wait};
 
     use super::*;
+
+    fn sample() -> Sample {
+        Sample {
+            at: Duration::ZERO,
+            unix_ms: 0,
+            took: Duration::ZERO,
+            begin: None,
+            names: Arc::default(),
+            values: Vec::new(),
+            own: std::collections::BTreeMap::new(),
+            replicas: None,
+            queues: Vec::new(),
+            digests: None,
+            processes: None,
+            settings: Arc::default(),
+        }
+    }
 
     #[test]
     fn a_recording_has_the_parties_and_the_machine_and_statements_if_asked() {
@@ -321,18 +390,35 @@ mod tests {
             ..Picture::default()
         };
         let machine = Some(Err("no way".to_owned()));
-        let incident = Incident { picture: Some(Arc::new(picture.clone())), machine, ..Incident::default() };
-        let found = Incident::recorded(&incident.kept(true));
+        let party = Participant { statement: "DELETE 'secret'".into(), ..Participant::default() };
+        let deadlock = Deadlock { parties: vec![party], text: "secret".into(), ..Deadlock::default() };
+        let incident = Incident {
+            picture: Some(Arc::new(picture.clone())),
+            deadlock: Some(Arc::new(deadlock)),
+            machine,
+            ..Incident::default()
+        };
+        let runs = |id| Process { id, statement: "SELECT 'secret'".into(), ..Process::default() };
+        let looked = Sample { processes: Some((0..103).map(runs).collect()), ..sample() };
+        let mut replayed = sample();
+        let found = Incident::recorded(&incident.kept(&looked, true), &mut replayed);
         picture.connections.remove(&3);
         assert_eq!(found.picture.as_deref(), Some(&picture));
         assert_eq!((found.machine, found.failed), (incident.machine.clone(), None));
-        let kept = serde_json::to_string(&incident.kept(false)).unwrap();
-        assert!(kept.contains("UPDATE ...") && !kept.contains("secret"), "{kept}");
+        assert_eq!(found.deadlock, incident.deadlock);
+        assert_eq!((replayed.processes, found.left_out), (Some((0..100).map(runs).collect()), 3));
+        let kept = serde_json::to_string(&incident.kept(&looked, false)).unwrap();
+        let kinds = ["UPDATE ...", "DELETE ...", "SELECT ..."].map(|kind| kept.contains(kind));
+        assert!(kinds == [true; 3] && !kept.contains("secret"), "{kept}");
         // What another version wrote is not taken for calm.
-        let strange = Incident::recorded(&[("locks".to_owned(), 7.into())].into());
-        assert!(strange.picture.is_none() && strange.failed.is_some());
-        // Recordings from before have neither.
-        let old = Incident::recorded(&Beside::new());
+        for name in ["locks", "running", "deadlock"] {
+            let strange = Incident::recorded(&[(name.to_owned(), 7.into())].into(), &mut sample());
+            assert!(strange.picture.is_none() && strange.failed.is_some(), "{name}");
+        }
+        // Recordings from before have none of it.
+        let mut replayed = sample();
+        let old = Incident::recorded(&Beside::new(), &mut replayed);
         assert!(old.picture.is_none() && old.machine.is_none() && old.failed.is_none());
+        assert!(old.deadlock.is_none() && replayed.processes.is_none());
     }
 }

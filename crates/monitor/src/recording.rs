@@ -29,8 +29,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a file, or continues one after its last complete line. `statements`: whether it keeps the
-    /// statements of those who wait and block, and not only their kinds.
+    /// Begins a file, or continues one after its last complete line. `statements`: whether it keeps
+    /// statements, and not only their kinds.
     pub fn open(path: &Path, statements: bool) -> Result<Recorder> {
         let name = || path.display().to_string();
         let is_new = match RealDisk.create(path) {
@@ -48,7 +48,7 @@ impl Recorder {
 
     /// Appends a sample of a server, and what was found besides.
     pub fn add(&mut self, server: &str, sample: &Sample, incident: &Incident) -> Result<()> {
-        let text = self.writer.sample(server, sample, incident.kept(self.statements));
+        let text = self.writer.sample(server, sample, incident.kept(sample, self.statements));
         self.sink.write_all(text.as_bytes()).with_context(|| self.path.display().to_string())
     }
 

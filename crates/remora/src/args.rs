@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use host::{Address, Call, Machine};
+use repository::address::is_in_store;
 use server::{Environment, Overrides, SslMode, Target};
 use snapshot::server::Connect;
 
@@ -96,7 +97,8 @@ pub(crate) const SANDBOX: &str = "sandbox:";
 
 /// Whether a word is the address of a server, and not a file or another word.
 pub(crate) fn is_address(word: &str) -> bool {
-    word.contains("://") || word.starts_with(SANDBOX)
+    let is_url = word.contains("://") && !is_in_store(Path::new(word));
+    is_url || word.starts_with(SANDBOX)
 }
 
 impl ServerArgs {

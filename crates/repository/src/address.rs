@@ -101,6 +101,12 @@ pub fn is_in_store(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.starts_with(SCHEME))
 }
 
+/// The address of the bucket that a place in a store is in.
+pub(crate) fn bucket_of(path: &Path) -> Option<String> {
+    let place = path.to_str()?.strip_prefix(SCHEME)?;
+    Some(format!("{SCHEME}{}", place.split('/').next().unwrap_or_default()))
+}
+
 /// The keys of a profile in the file that other tools of object stores read.
 fn from_file(path: Option<PathBuf>, profile: &str) -> Result<(String, String, Option<String>)> {
     let home = || std::env::home_dir().map(|home| home.join(".aws/credentials"));

@@ -7,6 +7,7 @@
 //! Credentials of object stores are read from the environment, as other tools of such stores do.
 
 pub mod address;
+mod any_disk;
 pub mod calendar;
 pub mod key_file;
 pub mod location;
@@ -14,6 +15,7 @@ pub mod log_archive;
 pub mod names;
 pub mod unlock;
 
+pub use any_disk::AnyDisk;
 pub use key_file::KeyFile;
 pub use location::Location;
 pub use names::*;

@@ -441,7 +441,14 @@ impl State {
         let listed = self.files.keys().filter(listed).filter(|key| !self.unlisted.contains(key));
         let page: Vec<&String> = listed.take(3).collect();
         let mut out = String::from("<L>");
+        let prefix = &request.query["prefix"];
         for key in page.iter().take(2) {
+            let below = request.query.get("delimiter").and_then(|end| key[prefix.len()..].split_once(&**end));
+            if let Some((folder, _)) = below {
+                // Another store would say it once, and skip what is in it.
+                out.push_str(&format!("<CommonPrefixes><Prefix>{prefix}{folder}/</Prefix></CommonPrefixes>"));
+                continue;
+            }
             let len = self.files[*key].len();
             out.push_str(&format!("<Contents><Key>{key}</Key><Size>{len}</Size></Contents>"));
         }

@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let max_lags = arguments.max_lag.iter().map(max_lag).collect::<anyhow::Result<_>>()?;
     let request = request(arguments, max_lags)?;
     if arguments.dry_run {
-        let plan = dump::plan_copy(&world(report)?, (&from, &to), &request)?;
+        let plan = dump::plan_copy(&world(report, None)?, (&from, &to), &request)?;
         report.end();
         return tell_plan(&plan, report);
     }
@@ -177,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if arguments.resume {
         follow::forget((&from, &to), &request)?;
     }
-    let summary = dump::copy(&world(report)?, (&from, &to), &request)?;
+    let summary = dump::copy(&world(report, None)?, (&from, &to), &request)?;
     report.end();
     tell_omitted(&summary.omitted, report);
     summarise(&summary, began.elapsed().as_secs_f64(), report)?;

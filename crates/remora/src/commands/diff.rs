@@ -30,7 +30,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A dump's folder, or a server's URL
+    /// A dump's folder, here or in an object store (s3://BUCKET/FOLDER), or a server's URL
     #[arg(value_name = "A")]
     a: String,
 
@@ -72,7 +72,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         no_accounts: arguments.no_users,
     };
     let (a, b) = (side(&arguments.a)?, side(&arguments.b)?);
-    let found = dump::diff(&world(report)?, (&a, &b), &selection, sessions(arguments.sessions, 0))?;
+    let folders = [&a, &b].into_iter().filter_map(|side| match side {
+        Side::Folder(folder) => Some(&**folder),
+        Side::Server(_) => None,
+    });
+    let found = dump::diff(&world(report, folders)?, (&a, &b), &selection, sessions(arguments.sessions, 0))?;
     report.end();
     found.parts.iter().for_each(|part| report.note(part));
     tell(&found, began.elapsed().as_secs_f64(), report)?;

@@ -2,7 +2,7 @@
 
 mod inspect;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use dump::{
 };
 use failure::usage;
 use progress::{Progress, count};
+use repository::AnyDisk;
 use serde_json::json;
 
 use crate::args::{MaskArgs, ServerArgs};
@@ -45,6 +46,8 @@ const EXAMPLES: &str = "EXAMPLES
       go on with a dump that was stopped
   remora dump shop --format parquet -o shop.parquet
       files for DuckDB, Spark, Trino, ClickHouse, pandas; load takes them, too
+  remora dump shop -o s3://company-dumps/monday
+      into an object store; load, diff and --check take it from there
   remora dump --check /backup/monday
       whether all files of a dump are what they were";
 
@@ -60,7 +63,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "NAME")]
     names: Vec<Pattern>,
 
-    /// The folder to make
+    /// The folder to make, here or in an object store: s3://BUCKET/FOLDER
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["list", "check"])]
     output: Option<PathBuf>,
 
@@ -165,7 +168,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let began = Instant::now();
     let target = arguments.server.target(password)?;
-    let world = world(report)?;
+    let world = world(report, arguments.output.as_deref())?;
     let request = DumpRequest {
         read: ReadRequest {
             selection: Selection {
@@ -206,10 +209,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     Ok(if summary.omitted.is_empty() && odd.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-/// The surroundings for dumps, loads and comparisons.
-pub(crate) fn world(report: &Report) -> anyhow::Result<dump::Context> {
+/// The surroundings for dumps, loads and comparisons. `folders`: those of dumps, which may be in a store.
+pub(crate) fn world<'a>(
+    report: &Report,
+    folders: impl IntoIterator<Item = &'a Path>,
+) -> anyhow::Result<dump::Context> {
+    let disk = AnyDisk::default();
+    folders.into_iter().try_for_each(|folder| disk.check(folder))?;
     Ok(dump::Context {
-        disk: Arc::new(RealDisk),
+        disk: Arc::new(disk),
         server: Arc::new(RealDisk),
         stop: stop_flag(report)?,
         progress: Arc::new(report.clone()),

@@ -17,6 +17,8 @@ use dump::{Pattern, Selection};
 use failure::usage;
 use physical::{Counts, File, Format, RowReader, Source, Table, TableFiles};
 use progress::{Part, Progress, count};
+use repository::AnyDisk;
+use repository::address::is_in_store;
 use serde_json::json;
 use server::TableName;
 use server::catalogue::{self, Wanted};
@@ -75,7 +77,7 @@ pub(crate) struct Arguments {
     names: Vec<Pattern>,
 
     /// A folder to make, with a file for each table. A name that ends with .tsv or .csv is a file for one
-    /// table, - is standard output
+    /// table, - is standard output. With --format dump or parquet also s3://BUCKET/FOLDER
     #[arg(short, long, value_name = "DIR|FILE")]
     output: PathBuf,
 
@@ -172,15 +174,18 @@ impl Form {
 }
 
 /// Where rows go.
-enum To {
+enum To<'a> {
     Files(Output),
-    Dump(Box<Folder>),
+    Dump(Box<Folder<'a>>),
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
+    let disk = AnyDisk::default();
     if arguments.format.is_dump() {
-        folder::check(arguments)?;
+        folder::check(arguments, &disk)?;
+    } else if is_in_store(&arguments.output) {
+        return Err(usage("-o s3://... goes with --format dump or parquet"));
     }
     let read = |path: &PathBuf| {
         std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()))
@@ -205,7 +210,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     }
     let mut to = match output {
         Some(output) => To::Files(output.prepare()?),
-        None => To::Dump(Box::new(Folder::begin(arguments, &place, &wishes)?)),
+        None => To::Dump(Box::new(Folder::begin(arguments, &disk, &place, &wishes)?)),
     };
     let bytes: u64 = wishes.iter().flat_map(|wish| &wish.files).map(File::len).sum();
     report.phase("extracting", Some(bytes * if arguments.deleted { 2 } else { 1 }));
@@ -365,7 +370,7 @@ fn is_of_table(error: &anyhow::Error) -> bool {
 fn extract(
     arguments: &Arguments,
     wish: &Wish,
-    to: &mut To,
+    to: &mut To<'_>,
     stop: &AtomicBool,
     report: &Report,
 ) -> anyhow::Result<Counts> {

@@ -3,17 +3,19 @@
 mod file_format;
 mod option_value;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
+use disk::Disk;
 use file_format::FileFormatArgs;
 use import::source::Stdin;
 use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary};
 use progress::{Progress, count};
 use repack::InterruptibleStdin;
+use repository::AnyDisk;
 use rows::{Habits, Hints, Json, Nulls};
 use serde_json::json;
 use server::Target;
@@ -209,7 +211,8 @@ struct RunArgs {
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let mut target = arguments.server.target(password)?;
-    let request = arguments.request(&target)?;
+    let disk = AnyDisk::default();
+    let request = arguments.request(&target, &disk)?;
     if request.create_database {
         // No session can begin in a database that is still to be made.
         target.database = None;
@@ -223,7 +226,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     let machine = arguments.run.machine.reach()?;
     let (connect, files) = (|| target.connect(), machine.files());
     let world = import::Context {
-        disk: &disk::RealDisk,
+        disk: &disk,
         server: &*files,
         connect: &connect,
         folder,
@@ -322,7 +325,7 @@ fn duplicates(on: OnDuplicate, found: &Duplicates) -> String {
 }
 
 impl Arguments {
-    fn request(&self, target: &Target) -> anyhow::Result<Request> {
+    fn request(&self, target: &Target, disk: &AnyDisk) -> anyhow::Result<Request> {
         let (table, file_format, run) = (&self.table, &self.file_format, &self.run);
         // Clap accepts them together with options that conflict with --create.
         let of_new = table.tight || table.no_key || table.key.is_some() || !table.types.is_empty();
@@ -337,7 +340,7 @@ impl Arguments {
             _ => Mode::New,
         };
         Ok(Request {
-            inputs: inputs(&self.files)?,
+            inputs: inputs(&self.files, disk)?,
             table: table_name("--into", &self.into, target)?,
             mode,
             create: table.create,
@@ -397,24 +400,24 @@ impl Arguments {
 }
 
 /// Files, patterns and `-` as inputs; a pattern without a match is a mistake.
-fn inputs(files: &[String]) -> anyhow::Result<Vec<Input>> {
+fn inputs(files: &[String], disk: &AnyDisk) -> anyhow::Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for file in files {
         if file == "-" {
             inputs.push(Input::Stdin);
             continue;
         }
-        let pattern = file.contains(['*', '?', '[']) && !Path::new(file).exists();
+        let path = Path::new(file);
+        disk.check(path)?;
+        let pattern = file.contains(['*', '?', '[']) && disk.stat(path).is_err();
         if !pattern {
-            inputs.push(Input::Path(PathBuf::from(file)));
+            inputs.push(Input::Path(path.to_owned()));
             continue;
         }
-        let found = glob::glob(file).map_err(|error| failure::usage(format!("{file}: {error}")))?;
-        let mut paths = found.collect::<Result<Vec<_>, _>>()?;
+        let paths = disk.matching(file)?;
         if paths.is_empty() {
             return Err(failure::usage(format!("{file}: no file matches")));
         }
-        paths.sort();
         inputs.extend(paths.into_iter().map(Input::Path));
     }
     Ok(inputs)

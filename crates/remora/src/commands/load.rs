@@ -35,7 +35,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The folder of the dump
+    /// The folder of the dump, here or in an object store: s3://BUCKET/FOLDER
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         },
     };
     let machine = arguments.machine.reach()?;
-    let world = dump::Context { server: machine.files(), ..world(report)? };
+    let world = dump::Context { server: machine.files(), ..world(report, [&*arguments.folder])? };
     let summary = dump::load(&world, &target, &request)?;
     report.end();
     for line in &summary.omitted {

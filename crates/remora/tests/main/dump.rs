@@ -42,6 +42,8 @@ mod format;
 mod global_variables;
 #[path = "dump/hostile.rs"]
 mod hostile;
+#[path = "dump/in_store.rs"]
+mod in_store;
 #[path = "dump/interrupt.rs"]
 mod interrupt;
 #[path = "dump/large_rows.rs"]

@@ -45,24 +45,27 @@ fn a_deadlock_is_taken_apart(socket: &std::path::Path, screen: &mut Terminal) {
         "ROLLED BACK",
         "held   d.t, index PRIMARY",
     ]);
+    let pages = [("5", &["the last deadlock", "ROLLED BACK", "held   d.t, index PRIMARY"][..])];
+    a_recording_has_it(socket, "UPDATE d.t SET a = 5 WHERE id = 2", &pages);
 }
 
-/// What a recording without a screen keeps of a wait, and of the machine.
-fn a_recording_has_it(socket: &std::path::Path, waits: &[&str]) {
+/// What a recording without a screen keeps: of a statement its kind, or all.
+fn a_recording_has_it(socket: &std::path::Path, statement: &str, pages: &[(&str, &[&str])]) {
     let folder = tempfile::tempdir().unwrap();
-    let statement = "UPDATE /* the whole statement */ d.t SET";
     for (file, options, shown) in [("a", &[][..], "UPDATE ..."), ("b", &["--record-statements"], statement)] {
         let mut stat = remora(folder.path());
         stat.args(["stat", "0.1", "1", "-q", "--no-defaults", "-u", "root", "--record", file]).args(options);
         Ended::of(&stat.arg("-S").arg(socket).output().unwrap()).exits(0);
         let path = folder.path().join(file);
-        let has_statement = std::fs::read_to_string(&path).unwrap().contains("the whole statement");
+        let has_statement = std::fs::read_to_string(&path).unwrap().contains(statement);
         assert_eq!(has_statement, !options.is_empty());
         let line = format!("{} top --replay {}", env!("CARGO_BIN_EXE_remora"), path.display());
         let mut screen = Terminal::run(&line, (80, 24));
-        screen.press("2");
-        screen.shows(waits);
-        screen.shows(&[shown]);
+        for (key, words) in pages {
+            screen.press(key);
+            screen.shows(words);
+            screen.shows(&[shown]);
+        }
         screen.press("8");
         screen.shows(&["the host of the server", "busy, "]);
         screen.press("q");
@@ -119,7 +122,9 @@ fn a_chain_is_seen_explained_and_ended_by_keys() {
             &format!("{waits}  root@localhost, running for"),
             "waits for a row of d.t",
         ]);
-        a_recording_has_it(server.socket(), &[&alarm, "waits for a row of d.t"]);
+        let statement = "UPDATE /* the whole statement */ d.t SET a";
+        let pages = [("1", &["what runs now: "][..]), ("2", &[&alarm, "waits for a row of d.t"])];
+        a_recording_has_it(server.socket(), statement, &pages);
         // The holder is chosen first, then the waiter.
         screen.press("\x1b[B\x1b[B");
         screen.press("\r");

@@ -121,7 +121,7 @@ impl Settings {
 }
 
 /// A connection of a server and what it is doing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// The connection's number, for KILL.
     pub id: u64,

@@ -112,7 +112,7 @@ pub(super) fn run(
     options: &FollowArgs,
     report: &Report,
 ) -> anyhow::Result<Exit> {
-    let context = world(report)?;
+    let context = world(report, None)?;
     let (from, to) = servers;
     let state = State::of(&dump::copy_id(from, request)?);
     if options.way_back {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use disk::RealDisk;
 use dump::Manifest;
 use progress::{Progress, count};
+use repository::AnyDisk;
 use serde_json::json;
 
 use crate::commands;
@@ -14,7 +14,9 @@ use crate::report::{self, Report};
 
 /// Prints what is in a dump.
 pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
-    let manifest = Manifest::read(&RealDisk, folder)?;
+    let disk = AnyDisk::default();
+    disk.check(folder)?;
+    let manifest = Manifest::read(&disk, folder)?;
     for entry in &manifest.tables {
         let name = &entry.table.name;
         let bytes: u64 = entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
@@ -67,7 +69,7 @@ pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
 /// Reads all of a dump and compares it with its manifest.
 pub(super) fn check(folder: &Path, threads: usize, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    let found = dump::check(&super::world(report)?, folder, threads.max(commands::cores()))?;
+    let found = dump::check(&super::world(report, [folder])?, folder, threads.max(commands::cores()))?;
     report.end();
     notes(&found.manifest, report);
     for path in &found.strays {

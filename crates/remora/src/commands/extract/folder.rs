@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use codec::Codec;
-use disk::{Disk, RealDisk};
+use disk::Disk;
 use dump::{DumpBuilder, DumpOrigin, Format, Source};
 use failure::usage;
 use physical::{Table, TableFiles};
+use repository::AnyDisk;
 use server::catalogue::{self, Kind, Object, Settings};
 use server::definition::{counted, with_counter, without_counter};
 use server::{TableName, quote_name};
@@ -25,8 +26,8 @@ fn format(form: Form) -> (Format, (Codec, u32)) {
 }
 
 /// A dump that is being made.
-pub(super) struct Folder {
-    maker: DumpBuilder<'static>,
+pub(super) struct Folder<'a> {
+    maker: DumpBuilder<'a>,
     /// The tables that are in it.
     tables: Vec<TableName>,
     objects: Vec<Object>,
@@ -35,14 +36,16 @@ pub(super) struct Folder {
 }
 
 /// Refuses options that do not go with a dump folder.
-pub(super) fn check(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn check(arguments: &Arguments, disk: &AnyDisk) -> anyhow::Result<()> {
     let name = &arguments.output;
     let is_file = ["tsv", "csv"].iter().any(|end| name.extension().is_some_and(|is| is == *end));
     if is_file || name == Path::new("-") {
         return Err(usage("--format dump and parquet make a folder: name one with -o"));
     }
     // A backup that is recovered first may take hours.
-    anyhow::ensure!(RealDisk.stat(name).is_err(), "{} exists already; name another folder", name.display());
+    disk.check(name)?;
+    let is_there = disk.stat(name).is_ok() || disk.list(name).is_ok();
+    anyhow::ensure!(!is_there, "{} exists already; name another folder", name.display());
     if arguments.deleted {
         return Err(usage("--deleted writes rows that no table has: a dump can't hold them"));
     }
@@ -88,9 +91,14 @@ pub(super) fn described(
     }
 }
 
-impl Folder {
+impl<'a> Folder<'a> {
     /// Makes the folder.
-    pub(super) fn begin(arguments: &Arguments, place: &Place, wishes: &[Wish]) -> anyhow::Result<Folder> {
+    pub(super) fn begin(
+        arguments: &Arguments,
+        disk: &'a AnyDisk,
+        place: &Place,
+        wishes: &[Wish],
+    ) -> anyhow::Result<Folder<'a>> {
         let version = match (&place.catalogue, &place.source.data) {
             (Some((_, version)), _) => version.clone(),
             (None, Some(data)) => instance::version(&*place.disk, data),
@@ -124,7 +132,7 @@ impl Folder {
         rustix::rand::getrandom(&mut id[..], rustix::rand::GetRandomFlags::empty())?;
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let maker = DumpBuilder::begin(
-            &RealDisk,
+            disk,
             &arguments.output,
             DumpOrigin { id, source, selection },
             format(arguments.format),

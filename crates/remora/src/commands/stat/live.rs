@@ -126,7 +126,7 @@ pub(crate) fn replay(file: &Path, interval: Duration, stop: &AtomicBool) -> Resu
             own[server] = Some(sample);
         } else {
             last[server] = Some(sample.at);
-            let (notes, incident) = (Vec::new(), Incident::recorded(&beside));
+            let (notes, incident) = (Vec::new(), Incident::recorded(&beside, &mut sample));
             screen.take(Event { server, what: Ok(sample), notes, incident });
         }
         Ok(!stop.load(Ordering::Relaxed))

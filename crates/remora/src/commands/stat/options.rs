@@ -16,13 +16,12 @@ use crate::args::machine;
 /// The file that keeps samples.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RecordingArgs {
-    /// Also keep every sample in this file, with who waits for whom and what the host does; an existing
-    /// recording is continued. -q shows nothing meanwhile
+    /// Also keep every sample in this file, with what runs, who waits for whom, the last deadlock and what
+    /// the host does; an existing recording is continued. -q shows nothing meanwhile
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
 
-    /// Keep the statements of those who wait and block, too, and not only their kinds. They may hold data of
-    /// the application
+    /// Keep whole statements, too, and not only their kinds. They may hold data of the application
     #[arg(long, requires = "record")]
     pub(super) record_statements: bool,
 

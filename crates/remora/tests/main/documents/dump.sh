@@ -1,1 +1,3 @@
 mariadb web -e 'CREATE TABLE hits (id INT PRIMARY KEY)'
+other
+store

@@ -3,7 +3,7 @@
 use sandbox::Product;
 
 use super::every_type::kinds_of;
-use super::{Gate, Pair, assert_equal};
+use super::{Alone, Gate, Pair, assert_equal};
 use crate::support::{of_today, on_products, products};
 
 /// Settings under which a column takes every value that it can hold.
@@ -181,5 +181,37 @@ fn other_programs_read_what_was_stored() {
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump/read_parquet.py");
     let output =
         std::process::Command::new(python).arg(script).arg(pair.path("d.dump")).arg(sum).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_table_goes_through_python_and_back() {
+    let Some(python) = crate::python::python("dump::parquet::a_table_goes_through_python_and_back") else {
+        return;
+    };
+    let server = Alone::new(&[]);
+    let mut session = server.session();
+    for sql in [
+        SETTINGS,
+        "CREATE DATABASE d CHARACTER SET utf8mb4",
+        "USE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, big BIGINT UNSIGNED, price DECIMAL(10,3), name VARCHAR(20), \
+         kind VARCHAR(20))",
+        "INSERT INTO d.t SELECT seq, IF(seq = 1, 18446744073709551615, seq), seq + 0.25, \
+         IF(seq = 5, NULL, CONCAT('\u{fc}', seq)), CONCAT('k', seq % 3) FROM seq_0_to_1999",
+        "CREATE TABLE d.none (id INT PRIMARY KEY)",
+        "CREATE TABLE d.odd (id INT PRIMARY KEY, day DATE)",
+        "INSERT INTO d.odd VALUES (1, '0000-00-00')",
+    ] {
+        session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_remora")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut script = std::process::Command::new(python);
+    script.env("PATH", path).env("PYTHONPATH", here.join("../../packaging/python"));
+    script.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(server.folder.path());
+    script.arg(here.join("tests/dump/tables.py")).arg(format!("unix://{}", server.server.socket().display()));
+    let output = script.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

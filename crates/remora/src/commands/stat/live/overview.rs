@@ -130,7 +130,7 @@ pub(super) fn running(screen: &Screen, width: usize) -> List {
     let processes = screen.frame().and_then(|frame| frame.sample.processes.as_deref());
     let Some(processes) = processes else {
         let title = match screen.is_recorded {
-            true => "what ran is not in a recording",
+            true => "what ran is not in this recording",
             false => "what runs now: not shown by this server or to this account",
         };
         return List { title: title.to_owned(), ..List::default() };
@@ -151,11 +151,12 @@ pub(super) fn running(screen: &Screen, width: usize) -> List {
         let style = if is_waiting(process) { Style::new().fg(Color::Red) } else { Style::new() };
         Item { id: Some(process.id), lines: vec![Line::styled(line(process, width, is_wide), style)] }
     };
-    List {
-        title: format!("what runs now: {}, {order}", sorted.len()),
-        items: sorted.iter().map(item).collect(),
-        head: Some(Line::from(head)),
-    }
+    let left_out = screen.frame().map_or(0, |frame| frame.incident.left_out);
+    let title = match left_out {
+        0 => format!("what runs now: {}, {order}", sorted.len()),
+        more => format!("what runs now: {}, {order}; {more} more are not in this recording", sorted.len()),
+    };
+    List { title, items: sorted.iter().map(item).collect(), head: Some(Line::from(head)) }
 }
 
 /// The columns before the statement. Database and state need a wide screen.

@@ -158,7 +158,7 @@ pub(super) fn deadlock(screen: &Screen) -> List {
     let Some((frame, found)) = frame.and_then(|frame| Some((frame, frame.incident.deadlock.as_deref()?)))
     else {
         let title = match screen.is_recorded {
-            true => "deadlocks are not in a recording",
+            true => "no deadlock is in this recording",
             false => "no deadlock since the start, or none is shown without PROCESS",
         };
         return List { title: title.to_owned(), ..List::default() };
@@ -188,6 +188,10 @@ fn age_s(time: &str, zone: Option<&String>, now_ms: i64) -> Option<f64> {
 
 /// The text as the server wrote it, where it can't be taken apart with certainty.
 fn raw(found: &Deadlock) -> Vec<Item> {
+    if found.text.is_empty() {
+        let why = "it can't be taken apart with certainty; only --record-statements keeps the server's text";
+        return vec![Item::plain(vec![Line::from(why).style(DIM)])];
+    }
     let line = |text: &str| Item::plain(vec![Line::from(one_line(text, 1000))]);
     let why = "it can't be taken apart with certainty; this is the server's text:";
     std::iter::once(Item::plain(vec![Line::from(why).style(DIM)]))
