@@ -3,8 +3,8 @@
 //! A store has no names that change and no files that grow. So
 //! * a file under a temporary name ([`Output`]) is an upload that its renaming completes;
 //! * a file that grows, `*.jsonl`, is an object and a further one, `*.jsonl.000001`, for each sync;
-//! * a manifest, `*.json`, is written on the condition that there is none, so a run that has lost its lock and
-//!   does not know can't replace that of its successor;
+//! * a manifest, `*.json`, is written on the condition that there is none, so a run that has lost its
+//!   lock and does not know it can't replace that of its successor;
 //! * a folder is there as long as something is in it;
 //! * a lock on a file locks the file's folder, as runs that back up lock a repository.
 
