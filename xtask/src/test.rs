@@ -3,8 +3,9 @@
 mod count;
 mod memory;
 mod program;
+mod slow;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -89,7 +90,12 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
     let places = places()?;
     let found = |product: &Product| sandbox::find(&places, *product).ok();
     let mut left_out = Vec::new();
-    let mut programs = if own.is_empty() { program::build()? } else { chosen(own) };
+    // Which of the slow ones wait for another day.
+    let not_today = |package: &str| match servers {
+        Servers::EachChange => slow::not_today(package),
+        Servers::Here | Servers::All => BTreeSet::new(),
+    };
+    let (mut programs, waiting) = if own.is_empty() { program::build(&not_today)? } else { (chosen(own), 0) };
     if own.is_empty() {
         // The engine was tested in the first server that can load it.
         for product in Product::that_can(Ability::Queue).skip(1).filter(|product| found(product).is_some()) {
@@ -117,6 +123,10 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
     let mut counts = program::run(programs, cores)?;
     println!("servers covered: {}", covered(servers));
     println!("{}", starts(&std::fs::read_to_string(&notes.starts)?));
+    if servers == Servers::All {
+        std::fs::write(target().join("slow-tests"), counts.slow())?;
+    }
+    counts.other_days = waiting;
     counts.skips.extend(left_out);
     counts.skips.extend(std::fs::read_to_string(&notes.skips)?.lines().map(count::skip));
     Ok(counts)

@@ -1,5 +1,7 @@
 //! What the test programs say, counted.
 
+use super::slow;
+
 /// Sums of the test runners' closing lines, and their lines about single tests.
 #[derive(Default)]
 pub(crate) struct Counts {
@@ -11,6 +13,8 @@ pub(crate) struct Counts {
     /// How many more lines of the current test's output may be shown again.
     quota: usize,
     pub(super) skips: Vec<String>,
+    /// Slow tests that run on another day.
+    pub(super) other_days: usize,
     /// Seconds of each test, as its runner measured them.
     seconds: Vec<(f64, String)>,
 }
@@ -123,7 +127,16 @@ impl Counts {
         }
         self.skips.iter().for_each(|skip| println!("skipped: {skip}"));
         self.failures.iter().for_each(|name| println!("failed: {name}"));
-        println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skips.len());
+        if self.other_days > 0 {
+            println!("{} slow tests run on another day, and in ci --full", self.other_days);
+        }
+        let skipped = self.skips.len() + self.other_days;
+        println!("{} passed, {} failed, {skipped} skipped", self.passed, self.failed);
+    }
+
+    /// The list of slow tests that this run makes.
+    pub(super) fn slow(&self) -> String {
+        slow::list(&self.seconds)
     }
 }
 

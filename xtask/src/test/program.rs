@@ -1,5 +1,6 @@
 //! Test programs, and a queue out of which several run at a time.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,9 +29,10 @@ pub(super) struct Program {
     integration: bool,
 }
 
-/// The test programs of the workspace, built; the longest first. All are built with the features of the whole
-/// workspace: cargo would build one again for its package alone.
-pub(super) fn build() -> Result<Vec<Program>> {
+/// The test programs of the workspace, built, the longest first; and how many of their tests were left out, as
+/// `without` says for a package. All are built with the features of the whole workspace: cargo would build one
+/// again for its package alone.
+pub(super) fn build(without: &dyn Fn(&str) -> BTreeSet<&'static str>) -> Result<(Vec<Program>, usize)> {
     let mut list = cargo();
     list.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-run", "--quiet"]);
     list.arg("--message-format=json");
@@ -53,9 +55,15 @@ pub(super) fn build() -> Result<Vec<Program>> {
     programs.sort_by_key(|program| place(&program.package));
     let longest = programs.iter().position(|program| program.is_integration(LONGEST[0]));
     let longest = programs.remove(longest.context("the longest tests are missing")?);
-    let parts = longest.parts(PARTS)?;
+    // The longest one has unit tests, too, so that both leave out the same.
+    let packages: BTreeSet<String> = programs.iter().map(|program| program.package.clone()).collect();
+    let left_out = packages.iter().map(|package| without(package).len()).sum();
+    for program in &mut programs {
+        program.leave_out(&without(&program.package));
+    }
+    let parts = longest.parts(PARTS, &without(&longest.package))?;
     programs.splice(..0, parts);
-    Ok(programs)
+    Ok((programs, left_out))
 }
 
 /// Divides tests, in the order in which they run, into parts of about the same size. Those of a module stay
@@ -110,11 +118,23 @@ impl Program {
         Program { package: name.to_owned(), command, takes_options: true, integration: true }
     }
 
-    /// The same program several times, each with a part of its tests.
-    fn parts(&self, count: usize) -> Result<Vec<Program>> {
+    /// Leaves tests out.
+    fn leave_out(&mut self, names: &BTreeSet<&str>) {
+        // Otherwise a name would also stand for all that it begins.
+        if !names.is_empty() {
+            self.command.arg("--exact");
+        }
+        for name in names {
+            self.command.args(["--skip", name]);
+        }
+    }
+
+    /// The same program several times, each with a part of its tests but those.
+    fn parts(&self, count: usize, without: &BTreeSet<&str>) -> Result<Vec<Program>> {
         let list = Command::new(self.command.get_program()).args(["--list", "--format", "terse"]).output()?;
         let list = String::from_utf8(list.stdout)?;
         let tests: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+        let tests: Vec<&str> = tests.into_iter().filter(|test| !without.contains(test)).collect();
         // A part without names would run all of them.
         if tests.len() < count {
             bail!("{} lists {} tests, too few for {count} parts", self.package, tests.len());

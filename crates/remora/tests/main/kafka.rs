@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 use crate::queue_broker::Service;
-use crate::support::{free_port, is_its_day, places, skipped, until};
+use crate::support::{free_port, places, skipped, until};
 
 /// What the Java machine gets: little memory, and quick to start.
 const JAVA: [&str; 5] =
@@ -28,11 +28,8 @@ impl Kafka {
         places().cache.join("kafka")
     }
 
-    /// Whether it is here, and the test runs today: starting one of Kafka's tools takes seconds of processor.
+    /// Whether it is here.
     pub(crate) fn is_here(test: &str) -> bool {
-        if !is_its_day(2) {
-            return false;
-        }
         let found = Kafka::jars().is_dir() && Command::new("java").arg("-version").output().is_ok();
         if !found {
             skipped(&format!("queue_kafka::{test}"), "no Kafka: cargo xtask setup --all-servers installs it");

@@ -35,9 +35,6 @@ fn memory(pid: u32) -> Option<u64> {
 
 #[test]
 fn rows_of_64_megabytes_go_in() {
-    if !support::is_its_day(3) {
-        return;
-    }
     for product in support::of_today(support::products()) {
         support::tell(product);
         // MySQL 5.6 accepts no value longer than a tenth of its log.
@@ -94,9 +91,6 @@ fn a_record_that_is_longer_than_a_packet_is_named() {
 
 #[test]
 fn a_large_pipe_takes_little_memory() {
-    if !support::is_its_day(3) {
-        return;
-    }
     // The program's memory does not depend on the server.
     let server = support::start(Product::MariaDb1011, &["--innodb-flush-log-at-trx-commit=0"]);
     let place = Place::new(&server);

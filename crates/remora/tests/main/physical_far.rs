@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::mount;
 use crate::physical::{TABLE, files, same, text};
 use crate::ssh::Server;
-use crate::support::{Ended, Place, Running, is_its_day, on_own_mariadb, remora, until};
+use crate::support::{Ended, Place, Running, on_own_mariadb, remora, until};
 
 /// `remora ARGUMENTS` for a server whose data folder this process can't see: an empty one is mounted over it.
 fn far(machine: &Server, place: &Place, arguments: &[&str]) -> Command {
@@ -21,9 +21,6 @@ fn far(machine: &Server, place: &Place, arguments: &[&str]) -> Command {
 
 #[test]
 fn a_table_is_written_on_another_machine() {
-    if !is_its_day(3) {
-        return;
-    }
     if !mount::is_possible() {
         return;
     }

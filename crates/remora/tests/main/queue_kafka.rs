@@ -11,7 +11,7 @@ use crate::queue::{count, start, url};
 use crate::queue_broker::{
     MESSAGES, ORDERS, ROWS, does, ended, forward, forwarded_whatever_is_killed, received_whatever_is_killed,
 };
-use crate::support::{Running, connect, is_its_day, until};
+use crate::support::{Running, connect, until};
 
 /// Numbers in members `v` of lines of JSON.
 fn numbers(lines: &[String]) -> Vec<u64> {
@@ -23,9 +23,6 @@ fn numbers(lines: &[String]) -> Vec<u64> {
 
 #[test]
 fn kafka_gets_each_row_once_after_any_kill() {
-    if !is_its_day(3) {
-        return;
-    }
     if !Kafka::is_here("kafka_gets_each_row_once_after_any_kill") {
         return;
     }
@@ -41,9 +38,6 @@ fn kafka_gets_each_row_once_after_any_kill() {
 
 #[test]
 fn a_queue_gets_each_message_of_kafka_once_after_any_kill() {
-    if !is_its_day(3) {
-        return;
-    }
     if !Kafka::is_here("a_queue_gets_each_message_of_kafka_once_after_any_kill") {
         return;
     }
@@ -67,9 +61,6 @@ fn a_queue_gets_each_message_of_kafka_once_after_any_kill() {
 /// remora was killed between sending a row and its end, and others have sent since.
 #[test]
 fn a_row_that_is_in_the_topic_is_not_sent_again() {
-    if !is_its_day(3) {
-        return;
-    }
     if !Kafka::is_here("a_row_that_is_in_the_topic_is_not_sent_again") {
         return;
     }
@@ -138,9 +129,6 @@ fn a_key_chooses_the_same_partition_as_in_other_clients() {
 
 #[test]
 fn messages_of_other_clients_are_read_in_every_format() {
-    if !is_its_day(3) {
-        return;
-    }
     if !Kafka::is_here("messages_of_other_clients_are_read_in_every_format") {
         return;
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 
 use crate::mirror::restores;
-use crate::support::{Ended, Running, at_store, free_port, is_its_day, places, skipped, until};
+use crate::support::{Ended, Running, at_store, free_port, places, skipped, until};
 
 /// Its services, each with a port for HTTP and one for gRPC. The first is what clients use.
 const SERVICES: [&str; 5] = ["s3", "master", "volume", "filer", "admin"];
@@ -122,9 +122,6 @@ fn write_disk(path: &Path, seed: u64, mib: u64) {
 
 #[test]
 fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
-    if !is_its_day(3) {
-        return;
-    }
     let Some(scene) = Scene::start("a_repository_lives_in_a_store_and_goes_from_one_to_another") else {
         return;
     };
@@ -200,9 +197,6 @@ fn a_store_key_that_may_only_read_is_enough_to_restore() {
 
 #[test]
 fn a_store_that_is_killed_during_a_backup_costs_that_run_at_most() {
-    if !is_its_day(3) {
-        return;
-    }
     let Some(mut scene) = Scene::start("a_store_that_is_killed_during_a_backup_costs_that_run_at_most")
     else {
         return;

@@ -2,7 +2,7 @@
 
 use crate::extract::{execute, session};
 use crate::segments::{ALL, Kind, PLANTED, Play, SEALED, SEALED_STORE, STORE, TABLE};
-use crate::support::{Ended, is_its_day};
+use crate::support::Ended;
 
 #[test]
 fn every_command_reads_a_segmented_archive() {
@@ -93,9 +93,6 @@ fn damage_is_named_by_every_reader() {
 
 #[test]
 fn every_point_in_time_is_restored_from_segments() {
-    if !is_its_day(3) {
-        return;
-    }
     for kind in ALL {
         let mut play = Play::new(kind, &[]);
         play.does(&[TABLE, "INSERT INTO app.t (v) VALUES ('before')"]);
@@ -171,9 +168,6 @@ fn back_up(play: &Play) {
 /// with.
 #[test]
 fn a_store_key_with_few_rights_is_enough() {
-    if !is_its_day(3) {
-        return;
-    }
     for kind in [STORE, SEALED_STORE] {
         let mut play = Play::new(kind, &[]);
         play.store.set(|state| state.retains = true);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sandbox::{Places, Product, Sandbox, Settings};
 
 use crate::ssh;
-use crate::support::{Ended, Running, connect, is_its_day, pause_writer, places, until};
+use crate::support::{Ended, Running, connect, pause_writer, places, until};
 use crate::tree::{Volume, run, volumes};
 
 /// A server under constant writes is backed up three times while it runs. It has tables of three engines.
@@ -127,9 +127,6 @@ fn a_data_folder_at_the_top_of_its_file_system_is_reported() {
 /// The server's own protocol goes through the same ssh connection.
 #[test]
 fn a_remote_server_is_backed_up_and_restored() {
-    if !is_its_day(3) {
-        return;
-    }
     for volume in volumes() {
         let server = server_on(&volume);
         let there = ssh::Server::start();
@@ -307,9 +304,6 @@ fn files_outside_of_the_data_folder_are_named() {
 /// The connection to the other machine breaks during the read: a new one is made to clean up there.
 #[test]
 fn a_remote_snapshot_is_removed_when_ssh_or_the_remote_program_is_killed() {
-    if !is_its_day(3) {
-        return;
-    }
     for volume in volumes() {
         let server = server_on(&volume);
         let there = ssh::Server::start();

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{Ended, Running, is_its_day, remora, until};
+use crate::support::{Ended, Running, remora, until};
 
 /// An sshd of our own, with user and host keys made for it.
 pub(crate) struct Server {
@@ -128,9 +128,6 @@ fn left_behind() -> Vec<PathBuf> {
 
 #[test]
 fn a_remote_volume_is_backed_up_and_restored() {
-    if !is_its_day(3) {
-        return;
-    }
     let server = Server::start();
     let mut volume = noise(700, 1);
     std::fs::write(server.path("disk.img"), &volume).unwrap();

@@ -42,16 +42,6 @@ pub(crate) fn part_of_today<C>(cases: Vec<C>, parts: usize) -> Vec<C> {
     sandbox::part_of_today(cases, parts, |name| std::env::var_os(name))
 }
 
-/// Whether this test, which costs much, runs today: on one of so many days. What is left out is reported.
-pub(crate) fn is_its_day(days: usize) -> bool {
-    let is_today = sandbox::is_turn(0, days);
-    if !is_today {
-        let thread = std::thread::current();
-        skipped(thread.name().unwrap_or("a test"), "it runs on another day, and in ci --full");
-    }
-    is_today
-}
-
 /// Between two transactions of a writer that never ends by itself. At full speed it takes the processor from
 /// all other tests, and what it writes has to be copied and checked.
 pub(crate) fn pause_writer() {

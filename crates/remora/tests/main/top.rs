@@ -270,8 +270,10 @@ fn the_machine_of_the_server_is_read_over_ssh() {
             screen.press("8");
             screen
         };
-        shown(&far.machine()).shows(&["the host of the server", "available of"]);
+        let screen = shown(&far.machine());
+        screen.shows(&["the host of the server", "available of"]);
         assert!(!far.helpers().is_empty());
+        drop(screen);
         shown("ssh://root@127.0.0.1:1").shows(&["the host can't be read: "]);
     });
 }

@@ -7,9 +7,7 @@ use server::Session;
 
 use crate::extract::session;
 use crate::recovery_scene::Scene;
-use crate::support::{
-    Ended, is_its_day, newest, of_today, on_products, part_of_today, products, tell, until,
-};
+use crate::support::{Ended, newest, of_today, on_products, part_of_today, products, tell, until};
 use crate::until::zoo;
 
 fn on_mysql(test: impl Fn(Product)) {
@@ -146,9 +144,6 @@ fn events_and_prepared_transactions_of_mysql_are_as_they_were() {
 /// The last transaction that a generation has may be named, and no earlier one.
 #[test]
 fn a_generation_of_mysql_is_chosen_by_gtid() {
-    if !is_its_day(2) {
-        return;
-    }
     let found = newest("a_generation_of_mysql_is_chosen_by_gtid");
     on_products(&found, |product| {
         let mut scene = Scene::new(product, &[]);

@@ -15,7 +15,7 @@ use crate::extract::run;
 use crate::recovery_scene::{back_up_frozen, last_gtid};
 use crate::reverse_children::run_script;
 use crate::support::{
-    Running, connect, is_its_day, newest, on_products, pause_writer, places, remora, start, tell, until,
+    Running, connect, newest, on_products, pause_writer, places, remora, start, tell, until,
 };
 
 /// Rounds on one server, with one repository.
@@ -244,9 +244,6 @@ fn a_wrong_delete_is_undone_after_any_kill() {
 
 #[test]
 fn a_wrong_delete_is_undone_after_any_kill_on_mysql() {
-    if !is_its_day(3) {
-        return;
-    }
     on_products(&newest("a_wrong_delete_is_undone_after_any_kill_on_mysql"), stories);
 }
 

@@ -4,7 +4,7 @@ use sandbox::Product;
 
 use super::Pair;
 use super::copy_follow::{LOG, Random, assert_same, execute, made, make, next, once, spawn, transact};
-use crate::support::{is_its_day, of_today, on_products, part_of_today, products, tell};
+use crate::support::{of_today, on_products, part_of_today, products, tell};
 
 /// How often all rows are compared while others write.
 const ROUNDS: usize = 4;
@@ -106,9 +106,6 @@ fn a_difference_of_any_kind_is_found() {
 
 #[test]
 fn large_tables_are_compared_in_parts() {
-    if !is_its_day(3) {
-        return;
-    }
     on_products(&of_today(products()), |product| {
         let to = if product == Product::MySql56 { Product::MySql97 } else { product };
         let pair = Pair::new(product, to, &LOG);

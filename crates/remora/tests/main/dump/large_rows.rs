@@ -6,7 +6,7 @@ use sandbox::Product;
 
 use super::ddl::until_settled;
 use super::{Pair, assert_equal};
-use crate::support::{Ended, is_its_day, remora};
+use crate::support::{Ended, remora};
 
 /// No run of the program may take more memory than this.
 const MEMORY_KIB: u32 = 512 << 10;
@@ -24,9 +24,6 @@ fn bounded(pair: &Pair, arguments: &[&str]) -> Ended {
 
 #[test]
 fn rows_and_tables_of_any_size_go_through_little_memory() {
-    if !is_its_day(3) {
-        return;
-    }
     let options = ["--max-allowed-packet=1G", "--innodb-log-file-size=1G", "--innodb-buffer-pool-size=256M"];
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &options);
     let mut source = pair.source();

@@ -14,7 +14,7 @@ use super::page::fresh;
 use super::step::Behind;
 use super::{ENGINES, OPTIONS, Scene, Stops, server, servers, sound, under_load};
 use crate::ssh;
-use crate::support::{connect, is_its_day, tell};
+use crate::support::{connect, tell};
 use crate::tree::Volume;
 
 /// A scene with everything outside that can be: by settings, by definitions, by links.
@@ -203,9 +203,6 @@ fn what_is_outside_is_in_the_copy_and_nothing_outside_is_touched() {
 
 #[test]
 fn over_ssh_what_is_outside_is_copied_too() {
-    if !is_its_day(3) {
-        return;
-    }
     let outside = Outside::new(Product::MariaDb1011);
     let (scene, there) = (&outside.scene, ssh::Server::start());
     let (source, socket) =
