@@ -18,7 +18,7 @@ export class InTransaction extends QueueError {}
 export class LeaseLost extends QueueError {}
 
 export class Retry extends Error {
-  constructor(reason = '', delay = undefined) {
+  constructor(reason = '', { delay } = {}) {
     super(reason);
     this.delay = delayed(delay);
   }
@@ -30,7 +30,7 @@ for (const one of [QueueError, NotAQueue, InTransaction, LeaseLost, Retry]) {
 
 /** A delay that is none would only be refused later, by the server. */
 export function delayed(delay) {
-  if (delay === undefined || (delay >= 0 && delay < Infinity)) return delay;
+  if (delay === undefined || (Number.isFinite(delay) && delay >= 0)) return delay;
   throw new TypeError(`${delay} is no number of seconds`);
 }
 

@@ -113,7 +113,7 @@ export class Job<P = any> {
   /** Is aborted with LeaseLost when the lease has ended although the job runs: somebody else may have it too. */
   readonly signal: AbortSignal;
   /** Says that this job of a batch has failed. The others are done unless they fail too. */
-  fail(reason: string, delay?: number): void;
+  fail(reason: string, options?: { delay?: number }): void;
 }
 
 export interface WorkerOptions {
@@ -173,7 +173,7 @@ export class LeaseLost extends QueueError {}
 
 /** Thrown by a handler: try again, after `delay` seconds or as the queue's backoff says. */
 export class Retry extends Error {
-  constructor(reason?: string, delay?: number);
+  constructor(reason?: string, options?: { delay?: number });
   readonly delay: number | undefined;
 }
 

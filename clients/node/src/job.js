@@ -39,8 +39,8 @@ export class Job {
     return this.#lost.signal;
   }
 
-  fail(reason, delay) {
-    this.failure = failureOf(new Retry(reason, delay));
+  fail(reason, options) {
+    this.failure = failureOf(new Retry(reason, options));
   }
 
   /** Somebody else may have the message. */

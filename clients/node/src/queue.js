@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 
-import { failureOf, InTransaction, LeaseLost, NotAQueue, QueueError, Retry } from './errors.js';
+import { delayed, failureOf, InTransaction, LeaseLost, NotAQueue, QueueError, Retry } from './errors.js';
 import { jobsOf } from './job.js';
 import { Keeper } from './keeper.js';
 import { run } from './link.js';
@@ -184,7 +184,7 @@ export class Queue {
 /** Works within a transaction, and ends the message with it. While that is under way the token is stale. */
 export async function endWith(connection, job, work) {
   await work();
-  if (job.failure) throw new Retry(job.failure.reason, job.failure.delay);
+  if (job.failure) throw new Retry(job.failure.reason, job.failure);
   // Last, so that the row is locked for a short time only.
   const [count] = await run(connection, statements.ack([job.token]));
   if (Number(count) !== 1) {
@@ -225,7 +225,6 @@ function dueSql({ delay, at }) {
     if (!(at instanceof Date)) throw new TypeError('at is a Date; a delay in seconds is delay');
     return text(at.toISOString().replace('T', ' ').replace('Z', ''));
   }
-  if (!delay) return 'NULL';
-  if (!Number.isFinite(delay)) throw new TypeError(`${delay} is no number of seconds`);
+  if (!delayed(delay)) return 'NULL';
   return `NOW(6) + INTERVAL ${Math.round(delay * 1e6)} MICROSECOND`;
 }
