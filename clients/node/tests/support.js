@@ -9,6 +9,8 @@ import { after, test } from 'node:test';
 import mariadb from 'mariadb';
 import mysql2 from 'mysql2/promise';
 
+assert(process.env.REMORA_QUEUE_SOCKET, 'REMORA_QUEUE_SOCKET must name the socket of a server');
+
 export const SERVER = { socketPath: process.env.REMORA_QUEUE_SOCKET, user: 'root' };
 export const DRIVERS = { mysql2, mariadb };
 
