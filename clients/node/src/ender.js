@@ -10,8 +10,8 @@ import * as statements from './statements.js';
 export const UNTRIED = Symbol('untried');
 
 /**
- * Ends jobs by what they are given with: a failure, UNTRIED, or nothing for one that is done. While the server
- * is away, ends are kept.
+ * Ends jobs by what they are given with: a failure, UNTRIED, or nothing for one that is done. While the
+ * server is away, ends are kept.
  */
 export class Ender {
   #line;

@@ -17,6 +17,9 @@ export class NotAQueue extends QueueError {}
 export class InTransaction extends QueueError {}
 export class LeaseLost extends QueueError {}
 
+/** A mistake of the program. Other errors of this type may pass, such as that of fetch() within connect(). */
+export class WrongValue extends TypeError {}
+
 export class Retry extends Error {
   constructor(reason = '', { delay } = {}) {
     super(reason);
@@ -31,12 +34,12 @@ for (const one of [QueueError, NotAQueue, InTransaction, LeaseLost, Retry]) {
 /** A delay that is none would only be refused later, by the server. */
 export function delayed(delay) {
   if (delay === undefined || (Number.isFinite(delay) && delay >= 0)) return delay;
-  throw new TypeError(`${delay} is no number of seconds`);
+  throw new WrongValue(`${delay} is no number of seconds`);
 }
 
-/** Whether an error will come again at every try. A TypeError is one of the program. */
+/** Whether an error will come again at every try. */
 export function isLasting(error) {
-  return LASTING.has(error?.errno) || error instanceof TypeError;
+  return LASTING.has(error?.errno) || error instanceof WrongValue;
 }
 
 /** Whether KILL QUERY or max_statement_time has ended a wait: the connection can be used on. */

@@ -16,9 +16,9 @@ export interface QueueOptions {
   connect?: Connect;
   /** Messages are a part of the transaction that puts them. True by default. */
   transactional?: boolean;
-  /** How often a message is tried before it is moved to the table NAME_dead: 5 by default, 0 for no limit. */
+  /** How often a message is tried before it is moved to NAME_dead: 5 by default, 0 for no limit. */
   tries?: number;
-  /** Seconds after the first failed try, by what they grow with each, and at most: [10, 2, 3600] by default. */
+  /** Seconds after the first failed try, their factor, and the most of them. [10, 2, 3600] by default. */
   backoff?: readonly [number, number, number];
   /** Messages may have a key. */
   fifo?: boolean;
@@ -62,8 +62,8 @@ export interface TakeOptions {
 }
 
 /**
- * A table with ENGINE=QUEUE. The options are those of create(); an existing table keeps its own. fifo, dedupeFor
- * and priority say which columns it has: give them as when it was made.
+ * A table with ENGINE=QUEUE. The options are those of create(); an existing table keeps its own. fifo,
+ * dedupeFor and priority say which columns it has: give them as when it was made.
  */
 export class Queue {
   /** The name is 'table' or 'db.table', with backticks around a part that has a dot, as in SQL. */
@@ -84,9 +84,9 @@ export class Queue {
   /** Puts messages with one statement, all or none of them. Resolves to their ids. */
   putMany(connection: Connection, messages: Iterable<Message>, options?: PutOptions): Promise<string[]>;
   /**
-   * Takes a message and the caller's changes in one transaction: both are there, or neither. Resolves to false
-   * if no message came within `wait` seconds. When `work` has ended, the message is ended and the transaction
-   * committed. An error rolls it back, counts as a failed try, and comes out.
+   * Takes a message and the caller's changes in one transaction: both are there, or neither. Resolves to
+   * false if no message came within `wait` seconds. When `work` has ended, the message is ended and the
+   * transaction committed. An error rolls it back, counts as a failed try, and comes out.
    */
   take<P = any>(
     connection: Connection,
@@ -110,7 +110,7 @@ export class Job<P = any> {
   readonly token: string;
   /** Grows from lease to lease. What a job writes to can refuse a smaller one than it has seen. */
   readonly fence: bigint;
-  /** Is aborted with LeaseLost when the lease has ended although the job runs: somebody else may have it too. */
+  /** Is aborted with LeaseLost when the lease has ended while the job runs: somebody else may have it. */
   readonly signal: AbortSignal;
   /** Says that this job of a batch has failed. The others are done unless they fail too. */
   fail(reason: string, options?: { delay?: number }): void;
@@ -119,7 +119,7 @@ export class Job<P = any> {
 export interface WorkerOptions {
   /** Opens a connection. By default that of the queue. */
   connect?: Connect;
-  /** Seconds. It is extended, so this is how long a message is away when its worker is killed. 30 by default. */
+  /** Seconds. It is extended, so for so long a message is away when its worker is killed. 30 by default. */
   lease?: number;
   /** Seconds that the server waits for a message; below any time-out of the driver. 20 by default. */
   wait?: number;
@@ -142,9 +142,13 @@ export interface RunOptions {
   signals?: boolean;
 }
 
-/** Runs a handler for the messages of a queue. When the handler ends, its message does; an error is a failed try. */
+/** Runs a handler for the messages of a queue. Its end ends the message; an error is a failed try. */
 export class Worker {
-  constructor(queue: Queue, handler: (job: Job) => unknown, options?: WorkerOptions & { batch?: 1; transaction?: false });
+  constructor(
+    queue: Queue,
+    handler: (job: Job) => unknown,
+    options?: WorkerOptions & { batch?: 1; transaction?: false }
+  );
   constructor(queue: Queue, handler: (jobs: Job[]) => unknown, options: WorkerOptions & { batch: number });
   constructor(
     queue: Queue,

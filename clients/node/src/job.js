@@ -45,7 +45,8 @@ export class Job {
 
   /** Somebody else may have the message. */
   lose() {
-    this.#lost.abort(new LeaseLost(`the lease of ${this.token} has ended: somebody else may have its message`));
+    const text = `the lease of ${this.token} has ended: somebody else may have its message`;
+    this.#lost.abort(new LeaseLost(text));
   }
 
   /** The message was leased again while this job is here. One that runs continues with the new lease. */

@@ -1,6 +1,6 @@
 // Statements on connections of either driver.
 
-import { isInterrupted } from './errors.js';
+import { isInterrupted, WrongValue } from './errors.js';
 
 /** Whatever the connection's own options are. */
 const OPTIONS = {
@@ -14,14 +14,16 @@ const OPTIONS = {
 /** The connection with promises, and whether its driver is mysql2. */
 function recognised(connection) {
   if (typeof connection?.getConnection === 'function') {
-    throw new TypeError('this is a pool; give one of its connections, with the transaction: getConnection()');
+    throw new WrongValue(
+      'this is a pool; give one of its connections, with the transaction: getConnection()'
+    );
   }
   if (typeof connection?.promise === 'function') return [connection.promise(), true];
   if (typeof connection?.query === 'function') {
     if (typeof connection.connection?.promise === 'function') return [connection, true];
     if (typeof connection.batch === 'function') return [connection, false];
   }
-  throw new TypeError('this is no connection of mysql2 or of mariadb');
+  throw new WrongValue('this is no connection of mysql2 or of mariadb');
 }
 
 /** Runs a statement; its first row as an array, or undefined. */
@@ -29,10 +31,10 @@ export async function run(connection, sql) {
   const [promising, isMysql2] = recognised(connection);
   const answer = promising.query({ ...OPTIONS, sql });
   if (typeof answer?.then !== 'function') {
-    throw new TypeError('this connection has callbacks; take one of "mariadb", not of "mariadb/callback"');
+    throw new WrongValue('this connection has callbacks; take one of "mariadb", not of "mariadb/callback"');
   }
   const rows = isMysql2 ? (await answer)[0] : await answer;
-  return Array.isArray(rows) ? rows[0]?.map((value) => (Buffer.isBuffer(value) ? String(value) : value)) : undefined;
+  return Array.isArray(rows) ? rows[0] : undefined;
 }
 
 /** A connection of a worker's own: opened at its first statement, and again after an error. */
@@ -64,6 +66,7 @@ export class Line {
 
   async #open() {
     const connection = await this.#connect();
+    recognised(connection);
     this.connection = connection;
     // A driver tells of a lost connection also in this way, which would end the program.
     connection.on('error', () => {});

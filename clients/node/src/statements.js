@@ -1,5 +1,7 @@
 // The statements of the queue, as text. No I/O.
 
+import { WrongValue } from './errors.js';
+
 /** More tokens than this would make a statement that nobody can read in a log. */
 export const TOKENS_AT_ONCE = 200;
 
@@ -12,8 +14,8 @@ export function quoted(name) {
 }
 
 /**
- * A value as SQL text, or NULL. mysql2 does not know NO_BACKSLASH_ESCAPES, and with it a value that mysql2 puts
- * in a statement may end early. What is written here is the same in every mode: a backslash only as a number.
+ * A value as SQL text, or NULL. mysql2 does not know NO_BACKSLASH_ESCAPES, and with it a value that mysql2
+ * puts in a statement may end early. What is written here is the same in every mode: a backslash is hex.
  */
 export function text(value) {
   if (value === null || value === undefined) return 'NULL';
@@ -37,7 +39,7 @@ export function literal(value) {
 
 /** Seconds as SQL text. */
 function seconds(value) {
-  if (!Number.isFinite(value)) throw new TypeError(`${value} is no number of seconds`);
+  if (!Number.isFinite(value)) throw new WrongValue(`${value} is no number of seconds`);
   return `'${value.toFixed(3)}'`;
 }
 

@@ -1,7 +1,8 @@
 // Runs clients/conformance/steps.tsv through a driver: conformance.js mysql2|mariadb
 //
-// The server is at the socket that REMORA_QUEUE_SOCKET names. With REMORA_QUEUE_RESTARTS=1 whoever started this
-// restarts the server: it is asked with a line on standard output, "stop" or "kill", and answers with a line.
+// The server is at the socket that REMORA_QUEUE_SOCKET names. With REMORA_QUEUE_RESTARTS=1 whoever started
+// this restarts the server: it is asked with a line on standard output, "stop" or "kill", and answers with
+// a line.
 
 import { readFileSync } from 'node:fs';
 import { createConnection as createSocket } from 'node:net';
@@ -179,7 +180,8 @@ class Run {
     }
     if (verb.startsWith('@close')) {
       this.connections.delete(name);
-      if (name !== 'k') await until('its connection ends', async () => !(await this.isThere(connection, 'TRUE')));
+      if (name !== 'k')
+        await until('its connection ends', async () => !(await this.isThere(connection, 'TRUE')));
     }
     return '';
   }

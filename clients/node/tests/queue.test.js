@@ -44,15 +44,18 @@ here.each('a message is there if its transaction is', async (driver) => {
 here.each('no sql_mode, option or character set of a connection changes a message', async (driver) => {
   const queue = new Queue(`modes_${driver}`, { fifo: true });
   await queue.create(await here.connect(driver));
-  const odd = '\u00e9\u{1f600}\'"\\\';?:n';
+  const odd = "\u00e9\u{1f600}'\"\\';?:n";
   const options = {
     mysql2: [{ nestTables: true }, { namedPlaceholders: true, typeCast: false }, { charset: 'latin1' }],
-    mariadb: [{ nestTables: true, metaAsArray: true }, { namedPlaceholders: true, bigIntAsNumber: true }],
+    mariadb: [
+      { nestTables: true, metaAsArray: true },
+      { namedPlaceholders: true, bigIntAsNumber: true },
+    ],
   };
   for (const some of options[driver]) {
     const connection = await here.connect(driver, some);
     await connection.query("SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'");
-    const key = some.charset ? '\u00e9\\\'' : odd;
+    const key = some.charset ? "\u00e9\\'" : odd;
     await queue.put(connection, odd, { key });
     const job = await taken(queue, connection, { where: `payload != ${literal('\\')}` });
     assert.deepEqual([job.payload, job.row.message_key], [odd, key], JSON.stringify(some));
@@ -103,7 +106,10 @@ here.each('a delay needs no care for time zones', async (driver) => {
   const left = (await here.run(sql)).flat();
   await here.run('SET queue_show_owned = OFF');
   assert.equal(left.length, 6);
-  assert(left.every((seconds) => seconds > 3000 && seconds <= 3600), String(left));
+  assert(
+    left.every((seconds) => seconds > 3000 && seconds <= 3600),
+    String(left)
+  );
   for (const wrong of [{ at, delay: 1 }, { at: '2030-01-01' }, { at: new Date('x') }, { delay: '1); --' }]) {
     await assert.rejects(queue.put(connection, 1, wrong), /Error/);
   }

@@ -149,11 +149,19 @@ here.each('a message whose lease ends before its end is told ends', async (drive
     };
     return connection;
   };
-  const worker = new Worker(queue, (job) => ran.push(job.tries), { connect, lease: 0.5, concurrency: 2, log });
+  const worker = new Worker(queue, (job) => ran.push(job.tries), {
+    connect,
+    lease: 0.5,
+    concurrency: 2,
+    log,
+  });
   await worker.run();
   assert.deepEqual(ran, [1]);
   assert.equal(await here.count(queue.table), 0);
-  assert(told.some((text) => text.includes('came too late')), String(told));
+  assert(
+    told.some((text) => text.includes('came too late')),
+    String(told)
+  );
 });
 
 here.each('a job is told that somebody else has its message', async (driver) => {
@@ -179,7 +187,10 @@ here.each('a job is told that somebody else has its message', async (driver) => 
     { lease: 0.5, log, connect: here.through(driver, 'queue_extend', extend) }
   );
   await worker.run();
-  assert(told.some((text) => text.includes('has ended while its job runs')), String(told));
+  assert(
+    told.some((text) => text.includes('has ended while its job runs')),
+    String(told)
+  );
   // It was given once more: the lease that ended is a failed try, and the late failure is none.
   assert.deepEqual(await here.failures(name), [1]);
 });
@@ -274,7 +285,9 @@ here.each('what will never work ends the worker', async (driver) => {
   await assert.rejects(new Worker(queue, none, { where: 'nothing = 1' }).run(), { errno: 51001 });
   const other = new Queue('nothing', { connect: queue.connect });
   await assert.rejects(new Worker(other, none).run(), { errno: 1146 });
-  await assert.rejects(new Worker(queue, none, { connect: () => 7 }).run(), TypeError);
+  for (const wrong of [{ connect: () => 7 }, { lease: '30' }]) {
+    await assert.rejects(new Worker(queue, none, wrong).run(), TypeError);
+  }
   for (const options of [{ transaction: true, batch: 2 }, { connect: undefined }, { concurrency: 0 }]) {
     assert.throws(() => new Worker(queue, none, options), QueueError);
   }
@@ -293,7 +306,9 @@ here.each('a worker continues when its connections end', async (driver) => {
     for (const payload of [0, 1, 2]) {
       await here.untilWaiting();
       const others = `SELECT id FROM information_schema.processlist WHERE db = '${here.database}'`;
-      for (const [id] of await here.run(`${others} AND id NOT IN (CONNECTION_ID(), ${connection.threadId})`)) {
+      for (const [id] of await here.run(
+        `${others} AND id NOT IN (CONNECTION_ID(), ${connection.threadId})`
+      )) {
         await here.run(`KILL CONNECTION ${id}`);
         await until('it ends', async () => !(await here.run(`${others} AND id = ${id}`)).length);
       }
