@@ -86,7 +86,8 @@ export class Case {
       const query = connection.query.bind(connection);
       connection.query = (options) => {
         const go = () => query(options);
-        return options.sql.includes(word) ? way(go) : go();
+        const sql = options.sql ?? options;
+        return sql.includes(word) ? way(go, sql) : go();
       };
       return connection;
     };

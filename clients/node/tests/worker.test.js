@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inspect } from 'node:util';
 
 import { LeaseLost, Queue, QueueError, Retry, Worker } from 'remora-queue';
 
@@ -102,30 +103,47 @@ here.each('a message that comes again is not run again but kept', async (driver)
   assert.equal(await here.count(queue.dead), 0);
 });
 
-here.each('a message that is back before its end is known runs again', async (driver) => {
-  const { queue } = await made('back', driver, 1);
+here.each('a message that is back before its end is known runs again, when there is room', async (driver) => {
+  const { queue } = await made('back', driver, 1, 2);
   const ran = [];
-  const [cameAgain, comesAgain] = event();
+  let running = 0;
+  let most = 0;
   let leases = 0;
-  const leaseOrNack = async (go) => {
+  const [wasReturned, isReturned] = event();
+  const [otherBegan, otherBegins] = event();
+  const [isKnown, know] = event();
+  const connect = here.through(driver, 'SELECT queue_', async (go, sql) => {
+    if (sql.includes('queue_lease') && ran.length) await wasReturned;
     const answer = await go();
-    const text = JSON.stringify(answer, (_, value) => (typeof value === 'bigint' ? String(value) : value));
-    // The answer to the nack is held back until the lease of the second try has come.
-    if (!text.includes('token')) await cameAgain;
-    else if ((leases += 1) === 2) setImmediate(comesAgain);
+    if (sql.includes('queue_lease') && inspect(answer).includes('token')) leases += 1;
+    if (sql.includes('queue_nack')) {
+      isReturned();
+      // The answer is held back until the other message runs: this one came again before it.
+      await otherBegan.then(() => setImmediate(know));
+    }
     return answer;
-  };
+  });
   const worker = new Worker(
     queue,
     async (job) => {
-      ran.push(job.tries);
-      if (job.tries === 1) throw new Retry('once more', { delay: 0 });
-      worker.stop();
+      ran.push(`${job.payload} ${job.tries}`);
+      running += 1;
+      most = Math.max(most, running);
+      if (job.payload === 2) {
+        assert.equal(leases, 3);
+        otherBegins();
+        await isKnown;
+        await new Promise(setImmediate);
+      }
+      running -= 1;
+      if (job.payload === 1 && job.tries === 1) throw new Retry('once more', { delay: 0 });
+      if (job.payload === 1) worker.stop();
     },
-    { concurrency: 2, wait: 60, connect: here.through(driver, 'SELECT queue_', leaseOrNack) }
+    { wait: 60, connect }
   );
   await worker.run();
-  assert.deepEqual(ran, [1, 2]);
+  assert.deepEqual(ran, ['1 1', '2 1', '1 2']);
+  assert.equal(most, 1);
   assert.equal(await here.count(queue.table), 0);
 });
 
@@ -195,12 +213,46 @@ here.each('a job is told that somebody else has its message', async (driver) => 
   assert.deepEqual(await here.failures(name), [1]);
 });
 
+here.each('a message that was lost and comes again is extended again', async (driver) => {
+  const { queue, connection, name } = await made('found', driver, 1);
+  const [wasStolen, isStolen] = event();
+  let leases = 0;
+  const connect = here.through(driver, 'SELECT queue_', async (go, sql) => {
+    // The thief is the first to get it when its lease has ended.
+    if (sql.includes('queue_extend') || (sql.includes('queue_lease') && (leases += 1) > 1)) await wasStolen;
+    return go();
+  });
+  const worker = new Worker(
+    queue,
+    async (job) => {
+      await connection.query(`SELECT queue_lease_json(0.3, 1, '${name}', 60)`);
+      const lost = new Promise((resolve) => job.signal.addEventListener('abort', resolve));
+      const { token } = job;
+      isStolen();
+      await lost;
+      await until('it comes again', () => job.token !== token);
+      const first = await here.leasedUntil(name);
+      await until('it is extended', async () => (await here.leasedUntil(name)) > first + 0.5);
+      assert.equal(job.tries, 3);
+      worker.stop();
+    },
+    { lease: 2, concurrency: 2, connect, log: () => {} }
+  );
+  await worker.run();
+  assert.equal(await here.count(queue.table), 0);
+});
+
 here.each('no more run than are allowed, and as many as can', async (driver) => {
   const { queue } = await made('many', driver, ...Array(30).keys());
   let running = 0;
   let most = 0;
   let arrived = 0;
   const [together, all] = event();
+  // What is leased can begin at once.
+  const connect = here.through(driver, 'queue_lease', (go, sql) => {
+    most = Math.max(most, running + Number(/, '(\d+)'/.exec(sql)[1]));
+    return go();
+  });
   const worker = new Worker(
     queue,
     async () => {
@@ -213,7 +265,7 @@ here.each('no more run than are allowed, and as many as can', async (driver) => 
       await new Promise(setImmediate);
       running -= 1;
     },
-    { concurrency: 3 }
+    { concurrency: 3, connect }
   );
   await worker.run({ once: true });
   assert.equal(most, 3);
@@ -262,18 +314,28 @@ here.each('a batch ends without those that failed', async (driver) => {
 });
 
 here.each('a transaction ends the message or changes nothing', async (driver) => {
-  const { queue } = await made('exact', driver, 1, 2, 3, 4);
+  const { queue } = await made('exact', driver, 1, 2, 3, 4, 5);
   await here.run(`CREATE TABLE exactly_${driver} (n INT PRIMARY KEY) ENGINE=InnoDB`);
   await here.run(`INSERT INTO exactly_${driver} VALUES (3)`);
   const handler = async (job, connection) => {
     await connection.query(`INSERT INTO exactly_${driver} VALUES (${job.payload})`);
     if (job.payload === 2 && job.tries === 1) throw new Error('after its work');
     if (job.payload === 4 && job.tries < 3) job.fail('not now');
+    if (job.payload === 5 && job.tries === 1) failing = true;
+    if (job.tries > 1) whys.push(`${job.payload} ${job.why}`);
   };
-  const options = { transaction: true, concurrency: 2, log: () => {} };
+  let failing = false;
+  const whys = [];
+  const connect = here.through(driver, 'COMMIT', (go) => {
+    if (!failing) return go();
+    failing = false;
+    return Promise.reject(new Error('no COMMIT'));
+  });
+  const options = { transaction: true, connect, log: () => {} };
   await new Worker(queue, handler, options).run({ once: true });
   const rows = await here.run(`SELECT n FROM exactly_${driver} ORDER BY n`);
-  assert.deepEqual(rows.flat(), [1, 2, 3, 4]);
+  assert.deepEqual(rows.flat(), [1, 2, 3, 4, 5]);
+  assert.deepEqual(whys.sort(), ['2 Error: after its work', '4 not now', '4 not now', '5 Error: no COMMIT']);
   const dead = await here.run(`SELECT payload, failed FROM ${queue.dead}`);
   assert.deepEqual(dead, [['3', 3]], 'a transaction that fails each time does not come for ever');
   assert.equal(await here.count(queue.table), 0);
@@ -323,8 +385,26 @@ here.each('a worker continues when its connections end', async (driver) => {
   }
 });
 
+here.each('a wait that somebody has ended begins again', async (driver) => {
+  const { queue, connection } = await made('ended', driver);
+  const { told, log } = logged();
+  const done = [];
+  const worker = new Worker(queue, (job) => done.push(job.payload), { wait: 600, log });
+  const run = worker.run();
+  await here.untilWaiting();
+  const before = await here.waiting();
+  await here.run(`KILL QUERY ${before[0]}`);
+  await queue.put(connection, 1);
+  await until('it is done', () => done.length);
+  await here.untilWaiting();
+  assert.deepEqual(await here.waiting(), before, 'on the same connection');
+  worker.stop();
+  await run;
+  assert.deepEqual(told, []);
+});
+
 here.each('a stop ends the wait and lets jobs end', async (driver) => {
-  const { queue, connection } = await made('stopped', driver);
+  const { queue, connection, name } = await made('stopped', driver);
   const [began, begin] = event();
   const [mayEnd, end] = event();
   const done = [];
@@ -350,6 +430,7 @@ here.each('a stop ends the wait and lets jobs end', async (driver) => {
   assert.deepEqual(done, [1]);
   const left = await here.run(`SELECT payload FROM ${queue.table}`);
   assert.deepEqual(left, [['2']], 'nobody has taken it');
+  assert.deepEqual(await here.failures(name), [], 'the other one has ended');
 });
 
 here.each('a stop returns what has not begun, and it was not tried', async (driver) => {
