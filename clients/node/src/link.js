@@ -6,7 +6,6 @@ import { isInterrupted, WrongValue } from './errors.js';
 const OPTIONS = {
   rowsAsArray: true,
   nestTables: false,
-  namedPlaceholders: false,
   metaAsArray: false,
   typeCast: (_column, next) => next(),
 };

@@ -59,6 +59,8 @@ here.each('no sql_mode, option or character set of a connection changes a messag
     await queue.put(connection, odd, { key });
     const job = await taken(queue, connection, { where: `payload != ${literal('\\')}` });
     assert.deepEqual([job.payload, job.row.message_key], [odd, key], JSON.stringify(some));
+    await queue.put(connection, '\u{1f600}');
+    assert.equal((await taken(queue, connection)).payload, '\u{1f600}');
   }
 });
 
@@ -211,6 +213,8 @@ test('connections with callbacks', async () => {
   assert.equal((await taken(queue, one)).payload, 1);
   one.destroy();
   const other = mariadbCallback.createConnection({ ...SERVER, database: here.database });
+  // It is destroyed while it connects.
+  other.on('error', () => {});
   for (const wrong of [other, {}, undefined, 'x']) {
     await assert.rejects(queue.put(wrong, 1), TypeError);
   }
