@@ -44,6 +44,8 @@ mod lock;
 mod many_clients;
 #[path = "main/message_groups.rs"]
 mod message_groups;
+#[path = "main/node_client.rs"]
+mod node_client;
 #[path = "main/priority.rs"]
 mod priority;
 #[path = "main/python_client.rs"]

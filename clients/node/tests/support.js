@@ -1,0 +1,146 @@
+// A database of its own for each file of tests, on the server that REMORA_QUEUE_SOCKET names.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { after, test } from 'node:test';
+
+import mariadb from 'mariadb';
+import mysql2 from 'mysql2/promise';
+
+assert(process.env.REMORA_QUEUE_SOCKET, 'REMORA_QUEUE_SOCKET must name the socket of a server');
+
+export const SERVER = { socketPath: process.env.REMORA_QUEUE_SOCKET, user: 'root' };
+export const DRIVERS = { mysql2, mariadb };
+
+/** Longer than anything takes that works. What does not work would take for ever. */
+export const PATIENCE_MS = 1000 * Number(process.env.REMORA_QUEUE_PATIENCE ?? 60);
+
+export const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Waits until something is so. */
+export async function until(what, ready) {
+  const end = performance.now() + PATIENCE_MS;
+  while (!(await ready())) {
+    assert(performance.now() < end, `not in time: ${what}`);
+    await sleep(20);
+  }
+}
+
+/** A promise, and the function that resolves it. */
+export function event() {
+  let happen;
+  const happened = new Promise((resolve) => (happen = resolve));
+  return [happened, happen];
+}
+
+/** A database for the tests of a file, and what they need of it. */
+export class Case {
+  #opened = [];
+  #programs = [];
+  #connection;
+
+  constructor(database, connection) {
+    this.database = database;
+    this.#connection = connection;
+    after(() => {
+      this.#programs.forEach((program) => program.kill('SIGKILL'));
+      [connection, ...this.#opened].forEach((one) => one.destroy());
+    });
+  }
+
+  static async start(database) {
+    const connection = await mysql2.createConnection(SERVER);
+    await connection.query(`DROP DATABASE IF EXISTS ${database}`);
+    await connection.query(`CREATE DATABASE ${database}`);
+    await connection.query(`USE ${database}`);
+    return new Case(database, connection);
+  }
+
+  /** The same test with each driver. */
+  each(name, work) {
+    for (const driver of Object.keys(DRIVERS)) {
+      test(`${name} (${driver})`, { timeout: 2 * PATIENCE_MS }, () => work(driver));
+    }
+  }
+
+  /** Opens a connection that ends with the tests. */
+  async connect(driver, options = {}) {
+    const connection = await this.open(driver, options);
+    // One that a test kills does not end the tests.
+    connection.on('error', () => {});
+    this.#opened.push(connection);
+    return connection;
+  }
+
+  /** For those who close what they open. */
+  open(driver, options = {}) {
+    return DRIVERS[driver].createConnection({ ...SERVER, database: this.database, ...options });
+  }
+
+  /** Opens connections on which statements with a word in them go through a function. */
+  through(driver, word, way) {
+    return async () => {
+      const connection = await this.open(driver);
+      const query = connection.query.bind(connection);
+      connection.query = (options) => {
+        const go = () => query(options);
+        const sql = options.sql ?? options;
+        return sql.includes(word) ? way(go, sql) : go();
+      };
+      return connection;
+    };
+  }
+
+  /** The rows of a statement, each as an array. */
+  async run(sql) {
+    return (await this.#connection.query({ sql, rowsAsArray: true }))[0];
+  }
+
+  async value(sql) {
+    return (await this.run(sql))[0][0];
+  }
+
+  count(table) {
+    return this.value(`SELECT COUNT(*) FROM ${table}`);
+  }
+
+  /** When the last lease of a table ends, in seconds; null when there is none. */
+  leasedUntil(table) {
+    return this.value(
+      'SELECT CAST(MAX(UNIX_TIMESTAMP(until)) AS DOUBLE) FROM information_schema.queue_owned' +
+        ` WHERE table_schema = '${this.database}' AND table_name = '${table}' AND connection_id = 0`
+    );
+  }
+
+  /** How many tries each owned row of a table has failed. */
+  async failures(table) {
+    const rows = await this.run(
+      'SELECT failed FROM information_schema.queue_owned' +
+        ` WHERE table_schema = '${this.database}' AND table_name = '${table}'`
+    );
+    return rows.flat();
+  }
+
+  /** The connections that wait for a message. */
+  async waiting() {
+    const rows = await this.run(
+      `SELECT id FROM information_schema.processlist WHERE db = '${this.database}'` +
+        " AND state = 'Waiting in queue_lease'"
+    );
+    return rows.map(([id]) => id);
+  }
+
+  untilWaiting(count = 1) {
+    return until(`${count} connections wait`, async () => (await this.waiting()).length === count);
+  }
+
+  /** Starts a program of this folder on this database. */
+  program(name, ...values) {
+    const path = fileURLToPath(new URL(name, import.meta.url));
+    const started = spawn(process.execPath, [path, this.database, ...values], { stdio: 'inherit' });
+    this.#programs.push(started);
+    return { process: started, ended: once(started, 'exit') };
+  }
+}

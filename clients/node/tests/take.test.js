@@ -1,0 +1,139 @@
+// Taking one message in a transaction.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { InTransaction, LeaseLost, Queue, Retry } from 'remora-queue';
+
+import { Case, until } from './support.js';
+
+const here = await Case.start('node_take');
+
+await here.run('CREATE TABLE done (n INT PRIMARY KEY) ENGINE=InnoDB');
+
+async function made(name, driver, options = {}) {
+  const queue = new Queue(`${name}_${driver}`, { tries: 2, backoff: [0, 1, 0], ...options });
+  const connection = await here.connect(driver);
+  await queue.create(connection);
+  return [queue, connection];
+}
+
+async function done() {
+  return (await here.run('SELECT n FROM done ORDER BY n')).flat();
+}
+
+function never() {
+  assert.fail('no message was to come');
+}
+
+here.each('a message and its work are one COMMIT', async (driver) => {
+  await here.run('DELETE FROM done');
+  const [queue, connection] = await made('t', driver);
+  for (const autocommit of [0, 1]) {
+    await connection.query(`SET autocommit = ${autocommit}`);
+    await queue.put(connection, 1);
+    await connection.commit();
+    const failing = queue.take(connection, async () => {
+      await connection.query(`INSERT INTO done VALUES (${10 + autocommit})`);
+      throw new RangeError('no such host');
+    });
+    await assert.rejects(failing, RangeError);
+    assert(!(await done()).includes(10 + autocommit));
+    const came = await queue.take(connection, async (job) => {
+      assert.deepEqual([job.tries, job.why], [2, 'RangeError: no such host']);
+      await connection.query(`INSERT INTO done VALUES (${autocommit})`);
+    });
+    assert.equal(came, true);
+    assert((await done()).includes(autocommit));
+    assert.equal(await here.count(queue.table), 0);
+    assert.equal(await queue.take(connection, never), false);
+  }
+});
+
+here.each('a job that fails each time uses its tries up', async (driver) => {
+  const [queue, connection] = await made('poison', driver);
+  await here.run('REPLACE INTO done VALUES (77)');
+  await queue.put(connection, 'poison');
+  for (let round = 0; round < 2; round += 1) {
+    const failing = queue.take(connection, () => connection.query('INSERT INTO done VALUES (77)'));
+    await assert.rejects(failing, { errno: 1062 });
+  }
+  assert.equal(await queue.take(connection, never), false);
+  const dead = await here.run(`SELECT payload, failed FROM ${queue.dead}`);
+  assert.deepEqual(dead, [['"poison"', 2]]);
+});
+
+here.each('a retry says when, and so does fail()', async (driver) => {
+  const [queue, connection] = await made('again', driver);
+  const failures = [
+    () => {
+      throw new Retry('later', { delay: 3600 });
+    },
+    (job) => job.fail('later', { delay: 3600 }),
+  ];
+  for (const failure of failures) {
+    await queue.put(connection, 1);
+    await assert.rejects(queue.take(connection, failure), { name: 'Retry', message: 'later' });
+    assert.equal(await queue.take(connection, never), false);
+  }
+  const sql = `SELECT due_later FROM information_schema.queues WHERE table_schema = '${here.database}'`;
+  assert.equal(await here.value(`${sql} AND table_name = '${queue.name}'`), 2);
+  assert.throws(() => new Retry('x', { delay: '60' }), TypeError);
+});
+
+here.each('nothing is committed when the lease is lost', async (driver) => {
+  await here.run('DELETE FROM done WHERE n = 5');
+  const [queue, connection] = await made('lost', driver);
+  await queue.put(connection, 1);
+  const losing = queue.take(
+    connection,
+    async () => {
+      await connection.query('INSERT INTO done VALUES (5)');
+      assert.match(await here.value(`SELECT queue_lease_json(600, 1, '${queue.name}', 60)`), /"try":2/);
+    },
+    { lease: 0.05 }
+  );
+  await assert.rejects(losing, LeaseLost);
+  assert(!(await done()).includes(5));
+  assert.equal(await here.count(`${queue.dead}`), 0);
+});
+
+here.each('a lease is extended while the work goes on', async (driver) => {
+  const [queue, connection] = await made('kept', driver, { connect: () => here.open(driver) });
+  await queue.put(connection, 1);
+  const work = async () => {
+    const first = await here.leasedUntil(queue.name);
+    await until('it is extended', async () => (await here.leasedUntil(queue.name)) > first + 0.5);
+  };
+  assert.equal(await queue.take(connection, work, { lease: 3 }), true);
+});
+
+here.each('it begins with a transaction of its own', async (driver) => {
+  const [queue, connection] = await made('own', driver);
+  await connection.query('SET autocommit = 0');
+  await connection.query('SELECT * FROM done');
+  await assert.rejects(queue.take(connection, never), InTransaction);
+  await connection.rollback();
+  assert.equal(await queue.take(connection, never), false);
+});
+
+here.each('a put ends the wait', async (driver) => {
+  const [queue, connection] = await made('woken', driver);
+  let payload;
+  const other = await here.connect(driver);
+  const taking = queue.take(other, (job) => (payload = job.payload), { wait: 600 });
+  await here.untilWaiting();
+  await queue.put(connection, 'now');
+  assert.equal(await taking, true);
+  assert.equal(payload, 'now');
+});
+
+test('an error comes out also when the connection is gone', async () => {
+  const [queue, connection] = await made('gone', 'mysql2', { connect: () => here.open('mysql2') });
+  await queue.put(connection, 1);
+  const failing = queue.take(connection, async () => {
+    const working = connection.query('SELECT SLEEP(600)');
+    await Promise.all([working, here.run(`KILL ${connection.threadId}`)]);
+  });
+  await assert.rejects(failing, { code: 'PROTOCOL_CONNECTION_LOST' });
+});
