@@ -42,6 +42,16 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// Which tests of the engine run in further servers: those in which a server's own code decides.
 const ENGINE_AGAIN: [&str; 5] = ["alter_kill::", "ddl::", "kill::", "table::", "transaction::"];
 
+/// Tests that cargo runs. Of the workspace, so that most of what they need was built for the others; but
+/// dependencies of macros, and all that use them, are compiled again, because they are linked otherwise.
+const CHORES: [(&str, &[&str]); 2] = [
+    (
+        "interleaving",
+        &["test", "--quiet", "--workspace", "--features", "queue/shuttle", "--test", "interleaving"],
+    ),
+    ("examples", &["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]),
+];
+
 /// Which servers the tests run on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Servers {
@@ -105,12 +115,13 @@ pub(crate) fn tests(servers: Servers, own: &[&String]) -> Result<Counts> {
                 left_out.push(format!("the engine's tests on {product}: it could not be built"));
             }
         }
-        programs
-            .push(Program::chore("examples", &["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]));
-        // Of the workspace, so that all below the queue is as it was built for the tests.
-        let interleaving =
-            ["test", "--quiet", "--workspace", "--features", "queue/shuttle", "--test", "interleaving"];
-        programs.insert(2, Program::chore("interleaving", &interleaving));
+        for (number, (name, arguments)) in (0..).zip(CHORES) {
+            if servers == Servers::EachChange && !slow::has_turn(number) {
+                left_out.push(format!("{name}: on another day, and in ci --full"));
+            } else {
+                programs.insert(2, Program::chore(name, arguments));
+            }
+        }
     }
     let memory = Memory::mount()?;
     if memory.is_some() {

@@ -8,6 +8,8 @@ mod alter_kill;
 mod bad_values;
 #[path = "main/case.rs"]
 mod case;
+#[path = "main/client_package.rs"]
+mod client_package;
 #[path = "main/commit_order.rs"]
 mod commit_order;
 #[path = "main/core_panic.rs"]

@@ -29,9 +29,9 @@ pub(super) struct Program {
     integration: bool,
 }
 
-/// The test programs of the workspace, built, the longest first; and how many of their tests were left out, as
-/// `without` says for a package. All are built with the features of the whole workspace: cargo would build one
-/// again for its package alone.
+/// The test programs of the workspace, built, the longest first; and how many of their tests were left out,
+/// as `without` says for a package. All are built with the features of the whole workspace: cargo would build
+/// one again for its package alone.
 pub(super) fn build(without: &dyn Fn(&str) -> BTreeSet<&'static str>) -> Result<(Vec<Program>, usize)> {
     let mut list = cargo();
     list.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-run", "--quiet"]);

@@ -18,7 +18,16 @@ const DAY_S: u64 = 24 * 60 * 60;
 
 /// The tests of a package that have no turn today.
 pub(super) fn not_today(package: &str) -> BTreeSet<&'static str> {
-    not_on(UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / DAY_S), package)
+    not_on(today(), package)
+}
+
+/// Whether something that is numbered has its turn today.
+pub(super) fn has_turn(number: u64) -> bool {
+    number % DAYS == today() % DAYS
+}
+
+fn today() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() / DAY_S)
 }
 
 fn not_on(day: u64, package: &str) -> BTreeSet<&'static str> {

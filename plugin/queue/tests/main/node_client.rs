@@ -1,27 +1,18 @@
 //! The package for Node in clients/node: its own tests, in which workers are killed, and what every client
 //! relies on, step by step through two drivers.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
-use crate::server::{Client, Server};
+use crate::client_package::{Killed, run, serve_restarts, until};
+use crate::server::Server;
 
 /// What the package and its tests are used with.
 const PACKAGES: [&str; 4] = ["mysql2", "mariadb", "typescript", "@types/node"];
 
 /// A folder whose `node_modules` has the packages, or why there is none.
 static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-
-/// Runs a command. An error with the end of what it said when it fails.
-fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    let last = told.lines().last().unwrap_or_default();
-    if output.status.success() { Ok(()) } else { Err(format!("{}: {last}", output.status)) }
-}
 
 /// Installs the packages. A folder that is there is taken, if it has them all.
 fn prepare() -> Result<PathBuf, String> {
@@ -77,20 +68,6 @@ fn the_package_for_node_passes_its_tests() {
     assert!(output.status.success() && !told.contains("# tests 0"), "{told}");
 }
 
-/// Stops or kills the server and starts it again, whenever a program asks for it with a line.
-fn serve_restarts(server: &mut Server, program: &mut Child) {
-    let mut answers = program.stdin.take().unwrap();
-    for line in BufReader::new(program.stdout.take().unwrap()).lines() {
-        match line.unwrap().as_str() {
-            "stop" => server.0.stop().unwrap(),
-            "kill" => server.0.kill().unwrap(),
-            other => panic!("{other}"),
-        }
-        server.0.restart().unwrap();
-        answers.write_all(b"done\n").unwrap();
-    }
-}
-
 #[test]
 fn drivers_for_node_pass_the_steps_of_conformance() {
     let Some(package) = package("drivers_for_node_pass_the_steps_of_conformance") else { return };
@@ -104,24 +81,6 @@ fn drivers_for_node_pass_the_steps_of_conformance() {
         let output = program.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !told.contains("left out"), "{driver}: {told}");
-    }
-}
-
-/// A program that ends with the test, also when that fails.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-/// Waits until a statement gives 1.
-fn until(client: &mut Client, sql: &str) {
-    let started = Instant::now();
-    while client.value(sql) != Some(1) {
-        assert!(started.elapsed() < Duration::from_secs(60), "{sql}");
     }
 }
 
