@@ -54,7 +54,9 @@ fn package(test: &str) -> Option<PathBuf> {
 
 /// Node in the folder of the package, for a server.
 fn command(package: &Path, server: &Server) -> Command {
-    let mut command = Command::new("node");
+    // It reserves much more address space than it uses.
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v unlimited && exec node \"$@\"", "node"]);
     command.current_dir(package).env("REMORA_QUEUE_SOCKET", server.0.socket());
     command
 }

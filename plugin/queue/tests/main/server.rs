@@ -55,8 +55,9 @@ impl Server {
     }
 
     fn start_at(port: Option<u16>, options: &[&str]) -> Server {
-        // A limit that the server inherits, so that a runaway server does not take the machine down.
-        let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: Some(ADDRESS_SPACE) };
+        // A limit that the server inherits, so that a runaway server does not take the machine down. Other
+        // programs may raise it.
+        let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: None };
         if std::env::var_os(SANITIZED).is_none() {
             setrlimit(Resource::As, limit).unwrap();
         }
