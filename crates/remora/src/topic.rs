@@ -20,6 +20,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "guide/upgrade-settings",
     "guide/slow-server",
     "guide/server-is-full",
+    "guide/when-one-server-is-not-enough",
     "guide/job-queue",
     "guide/smaller-urls",
     "guide/concepts",

@@ -23,9 +23,9 @@ fn prepare() -> Result<PathBuf, String> {
         return Ok(folder);
     }
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    std::fs::write(folder.join("package.json"), "{}").map_err(|error| error.to_string())?;
     let mut npm = Command::new("npm");
-    run(npm.args(["install", "--no-audit", "--no-fund"]).args(PACKAGES).current_dir(&folder))?;
+    npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).args(PACKAGES);
+    run(&mut npm)?;
     Ok(folder)
 }
 

@@ -1,13 +1,18 @@
 //! Dumps in an object store, which misbehaves, and files that are imported from there.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sandbox::Product;
 
 use super::interrupt::many_chunks_of;
 use super::{Pair, assert_equal};
 use crate::store::Fake;
-use crate::support::{Ended, of_today, on_products, products};
+use crate::support::{Ended, Running, of_today, on_products, products, until};
+
+fn in_background(mut command: Command) -> Running {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::new(command.spawn().unwrap())
+}
 
 /// A pair of servers, and a store.
 struct Scene {
@@ -20,13 +25,18 @@ impl Scene {
         Scene { pair: Pair::new(product, product, &[]), store: Fake::start() }
     }
 
-    fn at_store(&self, mut command: Command) -> Ended {
+    /// A command that knows the store.
+    fn with_store(&self, mut command: Command) -> Command {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
             command.env_remove(name);
         }
         command.env("AWS_ENDPOINT_URL", &self.store.endpoint);
         command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret");
-        Ended::of(&command.output().unwrap())
+        command
+    }
+
+    fn at_store(&self, command: Command) -> Ended {
+        Ended::of(&self.with_store(command).output().unwrap())
     }
 
     fn dump(&self, arguments: &[&str]) -> Ended {
@@ -121,6 +131,25 @@ fn a_dump_that_a_store_has_cut_off_is_resumed() {
         assert!(was_resumed > 2, "{was_resumed}");
         scene.run(&["dump", "--check", "s3://b/p q/d"]).exits(0);
         scene.load(&["s3://b/p q/d"]).exits(0).says(&["all rows read back and equal"]);
+        assert_equal(&scene.pair, "keys");
+    });
+}
+
+#[test]
+fn a_load_follows_a_dump_in_a_store() {
+    on_products(&of_today(products()), |product| {
+        let scene = Scene::new(product);
+        many_chunks_of(&scene.pair, "keys");
+        let arguments = ["keys", "-o", "s3://b/p q/d", "--chunk", "32K", "--max-rate", "500K"];
+        let dump = scene.with_store(scene.pair.command(&scene.pair.from, "dump", &arguments));
+        let dump = in_background(dump);
+        let loading = ["s3://b/p q/d", "--follow"];
+        let load = scene.with_store(scene.pair.command(&scene.pair.to, "load", &loading));
+        let load = in_background(load);
+        until("rows of the running dump are loaded", || scene.pair.chunks().is_some_and(|count| count > 2));
+        assert!(!scene.store.state.lock().unwrap().files.contains_key("p q/d/manifest.json"));
+        dump.end().exits(0);
+        load.end().exits(0).says(&["all rows read back and equal"]);
         assert_equal(&scene.pair, "keys");
     });
 }
