@@ -173,7 +173,11 @@ impl Disk for BucketDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
         let (bucket, name) = self.place(path)?;
         if growing::grows(&name) {
-            return Ok(Box::new(Joined::open(bucket, &name)?));
+            let joined = Joined::open(bucket.clone(), &name)?;
+            if !joined.is_single() {
+                return Ok(Box::new(joined));
+            }
+            // One file is read ahead.
         }
         match bucket.reader(&name) {
             Ok(reader) => Ok(Box::new(reader)),

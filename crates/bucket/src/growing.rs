@@ -124,6 +124,11 @@ impl Joined {
         Ok(Joined { bucket, objects, position: 0, fetched: (0, Vec::new()) })
     }
 
+    /// Whether nothing was appended to it.
+    pub(crate) fn is_single(&self) -> bool {
+        self.objects.len() == 1
+    }
+
     fn len(&self) -> u64 {
         self.objects.last().map_or(0, |(_, range)| range.end)
     }

@@ -140,7 +140,7 @@ fn a_load_follows_a_dump_in_a_store() {
     on_products(&of_today(products()), |product| {
         let scene = Scene::new(product);
         many_chunks_of(&scene.pair, "keys");
-        let arguments = ["keys", "-o", "s3://b/p q/d", "--chunk", "32K", "--max-rate", "500K"];
+        let arguments = ["keys", "-o", "s3://b/p q/d", "--chunk", "32K", "--max-rate", "2M"];
         let dump = scene.with_store(scene.pair.command(&scene.pair.from, "dump", &arguments));
         let dump = in_background(dump);
         let loading = ["s3://b/p q/d", "--follow"];
