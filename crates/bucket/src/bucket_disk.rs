@@ -214,10 +214,9 @@ impl Disk for BucketDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         if path.extension().is_some_and(|end| end == "partial") {
+            // With its writer the upload is given up, too.
             let unfinished = lock(&self.unfinished).remove(path);
-            let file = unfinished.ok_or(io::ErrorKind::NotFound)?;
-            *lock(&file) = Unfinished::Ended;
-            return Ok(());
+            return unfinished.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into());
         }
         let (bucket, name) = self.place(path)?;
         bucket.head(&name)?.ok_or(io::ErrorKind::NotFound)?;

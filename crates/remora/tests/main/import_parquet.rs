@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use parquet::arrow::ArrowWriter;
 
-use crate::python::python;
+use crate::python::LIBRARIES;
 use crate::support::{Place, on_one_mariadb};
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -404,7 +404,7 @@ duckdb.sql("COPY (FROM 'duckdb.parquet') TO 'duckdb2.parquet' (FORMAT parquet, P
 
 #[test]
 fn files_of_other_programs_are_read_exactly() {
-    let Some(python) = python("files_of_other_programs_are_read_exactly") else { return };
+    let Some(python) = LIBRARIES.program("files_of_other_programs_are_read_exactly") else { return };
     on_one_mariadb(|place, _| {
         for script in [PYARROW, PANDAS, POLARS, DUCKDB] {
             run(python, &place.path(""), script);

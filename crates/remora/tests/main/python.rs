@@ -1,4 +1,4 @@
-//! A Python with what others read and write files by.
+//! Pythons with what others read and write files by.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,9 +6,18 @@ use std::sync::OnceLock;
 
 use crate::support::skipped;
 
-const PACKAGES: [&str; 4] = ["duckdb", "pandas", "polars", "pyarrow"];
+/// An environment with packages.
+pub(crate) struct Python {
+    folder: &'static str,
+    packages: &'static [&'static str],
+    made: OnceLock<Result<PathBuf, String>>,
+}
 
-static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+/// Libraries for tables.
+pub(crate) static LIBRARIES: Python = Python::new("python", &["duckdb", "pandas", "polars", "pyarrow"]);
+
+/// Engines, which are hundreds of megabytes.
+pub(crate) static ENGINES: Python = Python::new("python-engines", &["chdb", "pyspark==3.5.*"]);
 
 /// Runs a command. An error with the end of what it said when it fails.
 fn run(command: &mut Command) -> Result<(), String> {
@@ -18,28 +27,34 @@ fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{}: {last}", output.status)) }
 }
 
-/// Makes an environment with the packages. One that is there is taken, if it was completed.
-fn prepare() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
-    let (python, complete) = (folder.join("bin/python"), folder.join("complete"));
-    if complete.is_file() {
-        return Ok(python);
+impl Python {
+    const fn new(folder: &'static str, packages: &'static [&'static str]) -> Python {
+        Python { folder, packages, made: OnceLock::new() }
     }
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
-    std::fs::write(complete, "").map_err(|error| error.to_string())?;
-    Ok(python)
-}
 
-/// The Python for a test; `None`, and reported, if there is none.
-pub(crate) fn python(test: &str) -> Option<&'static Path> {
-    match PYTHON.get_or_init(prepare) {
-        Ok(python) => Some(python),
-        Err(why) => {
-            let why = format!("no Python with {} could be made: {why}", PACKAGES.join(", "));
-            assert!(std::env::var_os("REMORA_TEST_ALL_SERVERS").is_none(), "{why}");
-            skipped(test, &why);
-            None
+    /// Makes the environment. One that is there is taken, if it was completed.
+    fn make(&self) -> Result<PathBuf, String> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.folder);
+        let (python, complete) = (folder.join("bin/python"), folder.join("complete"));
+        if complete.is_file() {
+            return Ok(python);
+        }
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(self.packages))?;
+        std::fs::write(complete, "").map_err(|error| error.to_string())?;
+        Ok(python)
+    }
+
+    /// The program for a test; `None`, and reported, if there is none.
+    pub(crate) fn program(&self, test: &str) -> Option<&Path> {
+        match self.made.get_or_init(|| self.make()) {
+            Ok(python) => Some(python),
+            Err(why) => {
+                let why = format!("no Python with {} could be made: {why}", self.packages.join(", "));
+                assert!(std::env::var_os("REMORA_TEST_ALL_SERVERS").is_none(), "{why}");
+                skipped(test, &why);
+                None
+            }
         }
     }
 }

@@ -4,7 +4,8 @@ use sandbox::Product;
 
 use super::every_type::kinds_of;
 use super::{Alone, Gate, Pair, assert_equal};
-use crate::support::{of_today, on_products, products};
+use crate::python::{ENGINES, LIBRARIES};
+use crate::support::{of_today, on_products, products, skipped};
 
 /// Settings under which a column takes every value that it can hold.
 const SETTINGS: &str = "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+00:00'";
@@ -165,7 +166,21 @@ const SEEN: [&str; 5] = [
 
 #[test]
 fn other_programs_read_what_was_stored() {
-    let Some(python) = crate::python::python("other_programs_read_what_was_stored") else { return };
+    let Some(python) = LIBRARIES.program("other_programs_read_what_was_stored") else { return };
+    what_was_stored_is_read_by(python, "read_parquet.py");
+}
+
+/// Spark and ClickHouse.
+#[test]
+fn engines_read_what_was_stored() {
+    if !sandbox::is_everywhere() {
+        return skipped("dump::parquet::engines_read_what_was_stored", "it fetches Spark: ci --full");
+    }
+    let Some(python) = ENGINES.program("engines_read_what_was_stored") else { return };
+    what_was_stored_is_read_by(python, "read_parquet_engines.py");
+}
+
+fn what_was_stored_is_read_by(python: &std::path::Path, script: &str) {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
     let mut source = pair.source();
     source.execute(SETTINGS).unwrap();
@@ -178,15 +193,16 @@ fn other_programs_read_what_was_stored() {
     let sum = source.value("SELECT SUM(lat) FROM d.many").unwrap().unwrap();
     pair.dump(&["d", "-o", "d.dump", "--format", "parquet", "--chunk", "256K"]).exits(3);
     assert!(std::fs::read_dir(pair.path("d.dump/d.many")).unwrap().count() > 1);
-    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump/read_parquet.py");
-    let output =
-        std::process::Command::new(python).arg(script).arg(pair.path("d.dump")).arg(sum).output().unwrap();
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump").join(script);
+    let mut reader = std::process::Command::new(python);
+    reader.arg("-B").arg(script).arg(pair.path("d.dump")).arg(sum).env("TZ", "UTC");
+    let output = reader.current_dir(pair.folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
 fn a_table_goes_through_python_and_back() {
-    let Some(python) = crate::python::python("dump::parquet::a_table_goes_through_python_and_back") else {
+    let Some(python) = LIBRARIES.program("dump::parquet::a_table_goes_through_python_and_back") else {
         return;
     };
     let server = Alone::new(&[]);
