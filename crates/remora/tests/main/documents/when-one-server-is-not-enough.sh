@@ -1,1 +1,2 @@
 store
+remora backup mysql: --to s3://company-backups/db
