@@ -8,7 +8,7 @@ use disk::{Sink, Source, Stat};
 
 use crate::client::Bucket;
 
-/// Digits of the number of a part.
+/// Digits of the number of a part, or more.
 const DIGITS: usize = 6;
 
 /// Whether files of this name grow.
@@ -22,7 +22,7 @@ pub(crate) fn is_part(name: &str) -> bool {
 }
 
 fn is_number(text: &str) -> bool {
-    text.len() == DIGITS && text.bytes().all(|digit| digit.is_ascii_digit())
+    text.len() >= DIGITS && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 fn part(name: &str, number: usize) -> String {

@@ -17,6 +17,7 @@ use super::{DataFile, damaged};
 
 /// Odd values that are read ahead.
 const AHEAD: usize = 16;
+
 /// The values of a chunk that are not in its Parquet file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OddFile {
