@@ -67,6 +67,8 @@ enum Ask {
     Request(Request),
     /// Whether samples shall have statements by digest.
     Digests(bool),
+    /// Whether samples shall have all status variables.
+    Whole(bool),
 }
 
 /// Servers that are all asked at the same time.
@@ -155,6 +157,10 @@ fn serve(mut sampler: Sampler, asked: &Receiver<Ask>, to: &Outlet, mut attendant
                 sampler.set_digests(wanted);
                 true
             }
+            Ask::Whole(wanted) => {
+                sampler.set_whole(wanted);
+                true
+            }
         };
         if !is_heard {
             return;
@@ -207,6 +213,11 @@ impl Fleet {
     /// Whether samples shall have statements by digest, if the samplers were made with them.
     pub fn set_digests(&self, wanted: bool) {
         self.askers.iter().for_each(|asker| drop(asker.send(Ask::Digests(wanted))));
+    }
+
+    /// Whether samples shall have all status variables, or only those that the samplers were made with.
+    pub fn set_whole(&self, wanted: bool) {
+        self.askers.iter().for_each(|asker| drop(asker.send(Ask::Whole(wanted))));
     }
 
     /// Asks for the plan of what a connection runs, over a session of its own: some servers answer only when

@@ -148,10 +148,14 @@ impl Arguments {
         }
     }
 
-    /// Whether only views are shown, and nothing is recorded or served.
-    fn shows_views_only(&self) -> bool {
+    /// The status variables to ask for: those of the views that are shown, or none for all.
+    fn names(&self, views: &[&'static View], is_live: bool) -> Vec<&'static str> {
         let lists = self.all || self.top.is_some() || !self.like.is_empty();
-        !lists && !self.live && self.recording.record.is_none() && self.listen.is_none()
+        if lists || self.recording.record.is_some() || self.listen.is_some() {
+            return Vec::new();
+        }
+        // A screen shows all views; while it shows a list of counters, it asks for the others, too.
+        if is_live { view::names(&VIEWS.each_ref()) } else { view::names(views) }
     }
 }
 
@@ -217,10 +221,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return explain(report);
     }
     let views = views(&arguments.view)?;
-    let names = if arguments.shows_views_only() { view::names(&views) } else { Vec::new() };
-    let mut output = output(arguments, views, report)?;
     let is_terminal = std::io::stdout().is_terminal() && !report.is_json();
     let is_live = arguments.live && is_terminal && !terminal::is_dumb();
+    let names = arguments.names(&views, is_live);
+    let mut output = output(arguments, views, report)?;
     arguments.host.check(arguments.live, words.servers.len())?;
     if arguments.live && !is_live {
         let why = if is_terminal {

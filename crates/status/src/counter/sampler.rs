@@ -94,13 +94,15 @@ pub struct Sampler {
     notes: Vec<String>,
     /// Whether digests are wanted.
     is_digesting: bool,
+    /// Whether all status variables are wanted, and not only those that the request names.
+    is_whole: bool,
 }
 
 /// A connection and what is known about its server.
 struct OpenSession {
     asker: MeasuredSession,
-    /// The query for the status.
-    status: String,
+    /// Whether all status variables are asked for.
+    is_whole: bool,
     begin: Option<Begin>,
     settings: Arc<Settings>,
     replicas: (Part, &'static str),
@@ -117,8 +119,9 @@ impl Sampler {
     #[must_use]
     pub fn new(target: Target, clock: Box<dyn Clock>, wants: SampleRequest) -> Sampler {
         let names = Arc::new(Names::default());
-        let is_digesting = wants.digests;
-        Sampler { target, clock, wants, open: None, names, last: None, notes: Vec::new(), is_digesting }
+        let (is_digesting, is_whole) = (wants.digests, wants.names.is_empty());
+        let (open, last, notes) = (None, None, Vec::new());
+        Sampler { target, clock, wants, open, names, last, notes, is_digesting, is_whole }
     }
 
     /// Notes since the last call that are not errors: parts that this account may not see.
@@ -168,11 +171,25 @@ impl Sampler {
         self.is_digesting = wanted;
     }
 
+    /// Whether to ask for all status variables, and not only for those that the request names.
+    pub fn set_whole(&mut self, wanted: bool) {
+        self.is_whole = wanted || self.wants.names.is_empty();
+    }
+
+    /// The status variables to ask for, or none for all.
+    fn wanted(&self) -> &[&'static str] {
+        if self.is_whole { &[] } else { &self.wants.names }
+    }
+
     fn take(&mut self, open: &mut OpenSession) -> Result<Sample, Error> {
+        if open.is_whole != self.is_whole {
+            open.asker.want(self.wanted())?;
+            open.is_whole = self.is_whole;
+        }
         // This query counts for the next sample.
         let own = open.asker.take();
         let began = self.clock.now();
-        let answer = open.asker.ask(&open.status, Cost::Same)?;
+        let answer = open.asker.status()?;
         let took = self.clock.now().saturating_sub(began);
         let unix_ms = self.clock.unix_ms() - i64::try_from(took.as_millis() / 2).unwrap_or(0);
         let at = began + took / 2;
@@ -223,9 +240,9 @@ impl Sampler {
                  WHERE processlist_id = CONNECTION_ID()",
             ))?;
         }
-        let asker = MeasuredSession::new(session)?;
+        let asker = MeasuredSession::new(session, self.wanted())?;
         let mut open = OpenSession {
-            status: statement(asker.place().all, &self.wants.names),
+            is_whole: self.is_whole,
             asker,
             begin: Some(Begin::First),
             settings: Arc::new(settings),
@@ -238,7 +255,7 @@ impl Sampler {
             samples: 0,
         };
         // Every query is run once before the first sample, so that its effect is known.
-        let status = open.asker.ask(&open.status, Cost::Same)?;
+        let status = open.asker.status()?;
         open.find_replicas()?;
         open.queues = open.try_part(QUEUES)?;
         if open.queues == Part::Empty && open.try_part("SHOW ENGINE QUEUE STATUS")? == Part::Denied {
@@ -408,15 +425,6 @@ fn begin_again((at, before): (Duration, Option<f64>), (now, uptime): (Duration, 
     if is_same { Begin::Reconnected } else { Begin::Restarted }
 }
 
-/// A query for the status variables with these names, or for all. The same words suit SELECT and SHOW.
-fn statement(all: &str, names: &[&str]) -> String {
-    if names.is_empty() {
-        return all.to_owned();
-    }
-    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
-    format!("{all} WHERE variable_name IN ({})", names.join(", "))
-}
-
 /// Turns a server's refusal into the state of a part; any other error is returned.
 fn refused(error: Error) -> Result<Part, Error> {
     match &error {
@@ -488,12 +496,5 @@ mod tests {
             values(&mut names, answer, metrics);
             assert!(Arc::ptr_eq(&before, &names));
         }
-    }
-
-    #[test]
-    fn a_sample_may_ask_for_named_variables() {
-        assert_eq!(statement("SHOW GLOBAL STATUS", &[]), "SHOW GLOBAL STATUS");
-        let named = "SHOW GLOBAL STATUS WHERE variable_name IN ('Uptime', 'Questions')";
-        assert_eq!(statement("SHOW GLOBAL STATUS", &["Uptime", "Questions"]), named);
     }
 }

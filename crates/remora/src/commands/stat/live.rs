@@ -94,6 +94,7 @@ fn follow(
             if page != screen.page {
                 // They are many: a server sends them only while somebody looks.
                 fleet.set_digests(screen.page == Page::Statements);
+                fleet.set_whole(screen.page == Page::Counters);
             }
             has_changed = true;
         }
