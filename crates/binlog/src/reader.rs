@@ -110,6 +110,11 @@ impl<R: Read> Reader<R> {
         self
     }
 
+    /// Continues with another event, at this offset of the same file. The input begins there.
+    pub fn resume(&mut self, input: R, at: u64) {
+        (self.input, self.at, self.payload) = (input, at, None);
+    }
+
     /// Whether the server is still writing it, or was killed, as its first event says.
     #[must_use]
     pub fn is_in_use(&self) -> bool {

@@ -10,6 +10,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::column::{Column, Columns};
 use crate::encoding::{self, Encodings};
+use crate::kind::Kind;
 use crate::leaf::Leaf;
 use crate::line::{NULL, OddValue, unescape};
 use crate::{Error, value::Value};
@@ -149,6 +150,13 @@ impl<W: Write + Send> Writer<W> {
         Ok(())
     }
 
+    /// Whether the type of a column has a value, so that it is not odd. `text` has no escapes.
+    pub fn takes(&mut self, column: usize, text: &[u8]) -> bool {
+        let Some(kind) = self.columns.kinds.get(column) else { return false };
+        let Scratch { parsed, printed, .. } = &mut self.scratch;
+        parse(kind, text, parsed, printed).is_some()
+    }
+
     /// Adds a value of the current row. Returns whether it is in the file: it is only if it is printed as it
     /// came.
     fn value(&mut self, column: usize, text: &[u8]) -> bool {
@@ -161,10 +169,7 @@ impl<W: Write + Send> Writer<W> {
             return true;
         }
         let text = unescape(text, unescaped);
-        let value = kind.parse(text, parsed).filter(|value| {
-            printed.clear();
-            kind.print(*value, printed) && printed == text
-        });
+        let value = parse(kind, text, parsed, printed);
         let is_taken = match (value, &mut leaves[..]) {
             (Some(Value::Geometry(srid, shape)), [shapes, srids]) => {
                 shapes.push(Value::Bytes(shape)) && srids.push(Value::Int64(srid.into()))
@@ -219,6 +224,19 @@ impl<W: Write + Send> Writer<W> {
         let written = Written { rows: self.rows_before, odd: self.odd, groups: self.groups };
         Ok((written, file.into_inner()?))
     }
+}
+
+/// The value of a text, if it is printed as it came.
+fn parse<'a>(
+    kind: &Kind,
+    text: &'a [u8],
+    parsed: &'a mut Vec<u8>,
+    printed: &mut Vec<u8>,
+) -> Option<Value<'a>> {
+    kind.parse(text, parsed).filter(|value| {
+        printed.clear();
+        kind.print(*value, printed) && printed == text
+    })
 }
 
 fn wrong_line(columns: usize) -> Error {

@@ -1,6 +1,6 @@
 //! The transactions and rows of binary logs that the command line selects.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -56,6 +56,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// The first place that is named.
+    pub(crate) fn first(&self) -> Option<&Path> {
+        self.paths.first().map(PathBuf::as_path)
+    }
+
     /// Whether it says which transactions, and not only which rows.
     pub(crate) fn names_transactions(&self) -> bool {
         !self.gtid.is_empty() || self.since.is_some() || self.until.is_some() || self.statement.is_some()

@@ -1,5 +1,6 @@
 //! A file of a log, wherever it is.
 
+use std::ffi::OsStr;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -16,17 +17,26 @@ pub struct LogFile {
     segments: Option<(Arc<SegmentArchive>, segments::LogFile)>,
     /// When its bytes came, if it is of an archive.
     arrivals: Arc<Arrivals>,
+    /// The number of its timeline, if it is of an archive; else 0.
+    timeline: u32,
 }
 
 impl LogFile {
     /// A file of this machine.
     pub fn new(path: PathBuf) -> LogFile {
-        LogFile { path, segments: None, arrivals: Arc::default() }
+        LogFile { path, segments: None, arrivals: Arc::default(), timeline: 0 }
     }
 
-    /// A file of an archive, whose bytes came then.
+    /// A file of an archive, in the folder of its timeline, whose bytes came then.
     pub fn archived(path: PathBuf, arrivals: Arrivals) -> LogFile {
-        LogFile { arrivals: Arc::new(arrivals), ..LogFile::new(path) }
+        let folder = path.parent().and_then(Path::file_name).and_then(OsStr::to_str);
+        let timeline = folder.and_then(|number| number.parse().ok()).unwrap_or(0);
+        LogFile { arrivals: Arc::new(arrivals), timeline, ..LogFile::new(path) }
+    }
+
+    /// The number of its timeline, if it is of an archive; else 0.
+    pub fn timeline(&self) -> u32 {
+        self.timeline
     }
 
     /// A file that an archive has in segments, in the timeline of this number.

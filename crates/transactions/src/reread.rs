@@ -13,7 +13,7 @@ use crate::definitions::Known;
 use crate::file::LogFile;
 use crate::filter::{Choice, Choices, Filter};
 use crate::source;
-use crate::transaction::Transaction;
+use crate::transaction::{Place, Transaction};
 
 /// A row that is asked for.
 pub struct AskedRow<'a> {
@@ -90,6 +90,21 @@ impl<'a> Again<'a> {
         mut take: impl FnMut(&AskedRow<'_>) -> Result<()>,
     ) -> Result<()> {
         self.events(whole, |event| event.asked(|_, row| take(row)))
+    }
+
+    /// The rows between two places in which transactions begin or end, in the order of the log.
+    pub fn between(
+        &mut self,
+        start: Place,
+        end: Place,
+        mut take: impl FnMut(&AskedRow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(file) = self.files.get(start.file) else { return Ok(()) };
+        let (_, format) = source::head(file)?;
+        let mut rows = |event: &RowsEvent<'_>| event.asked(|_, row| take(row));
+        source::events((start, end), (&format, source::PIECE_BYTES), self.files, |event, _| {
+            self.event(event, &mut rows)
+        })
     }
 
     /// All events with rows.

@@ -48,26 +48,50 @@ impl Read for FileSource {
 pub(crate) fn again(
     whole: &Transaction,
     files: &[LogFile],
-    mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
+    take: impl FnMut(&Event<'_>, Place) -> Result<()>,
 ) -> Result<()> {
     let bytes = usize::try_from(whole.bytes).unwrap_or(PIECE_BYTES);
-    for number in whole.start.file..=whole.end.file {
+    events((whole.start, whole.end), (&whole.format, bytes), files, take)
+}
+
+/// Reads the events between two places. Their first file is written in this format from there on, and about
+/// so many bytes are read.
+pub(crate) fn events(
+    (start, end): (Place, Place),
+    (format, bytes): (&Format, usize),
+    files: &[LogFile],
+    mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
+) -> Result<()> {
+    for number in start.file..=end.file {
         let Some(path) = files.get(number) else { break };
-        let mut reader = match number == whole.start.file {
-            true => {
-                let at = whole.start.at;
-                Reader::at(FileSource::sized(path, at, bytes)?, at, Format::clone(&whole.format))
-            }
+        let mut reader = match number == start.file {
+            true => Reader::at(FileSource::sized(path, start.at, bytes)?, start.at, format.clone()),
             false => Reader::open(FileSource::sized(path, 0, bytes)?)?,
         }
         .unpacking();
         while let Some(event) = reader.next()? {
             let place = Place { file: number, at: event.at };
-            if place >= whole.end {
+            if place >= end {
                 break;
             }
             take(&event, place)?;
         }
     }
     Ok(())
+}
+
+/// What the first event of a file says: when the server began it, in seconds since 1970, and how it is
+/// written. A time of 0 if that event is not there yet.
+pub(crate) fn head(file: &LogFile) -> Result<(u32, Format)> {
+    let mut reader = Reader::open(FileSource::sized(file, 0, LEAST_BYTES)?)?;
+    let begun = reader.next()?.map_or(0, |event| event.header.timestamp);
+    Ok((begun, reader.format().clone()))
+}
+
+/// When the server began a file, in seconds since 1970; 0 if it has no event yet.
+///
+/// # Errors
+/// If it can't be read, or is no log.
+pub fn begun(file: &LogFile) -> Result<u32> {
+    Ok(head(file)?.0)
 }

@@ -68,6 +68,8 @@ pub struct Transaction {
     pub has_text: bool,
     /// Whether it ends with ROLLBACK.
     pub is_rolled_back: bool,
+    /// Whether its first event is none with which a transaction begins: it was read from its middle on.
+    pub is_headless: bool,
     /// Whether the log has the rows that foreign keys changed along with its own.
     pub logs_cascades: bool,
     /// Whether a statement did not check foreign keys.
@@ -81,6 +83,7 @@ pub struct Transaction {
 pub struct Statement {
     /// The database.
     pub schema: String,
+    /// Its text.
     pub sql: String,
     /// The error that it ended with.
     pub error: u16,
@@ -147,6 +150,7 @@ impl Transaction {
             others: Vec::new(),
             has_text,
             is_rolled_back: false,
+            is_headless: false,
             logs_cascades: false,
             is_unchecked: false,
             annotated: None,

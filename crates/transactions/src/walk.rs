@@ -1,7 +1,7 @@
 //! Walks over the files, event by event, and shows the transactions that are asked for.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -126,10 +126,18 @@ impl<'a, T: Take> Walk<'a, T> {
     /// Reads all files.
     pub fn all(&mut self) -> Result<Completeness> {
         for (number, path) in self.files.iter().enumerate() {
-            self.file(number, path).with_context(|| path.display().to_string())?;
+            self.file((number, 0), path).with_context(|| path.display().to_string())?;
         }
         self.left_open(None);
         self.judged.tell(self.report);
+        Ok(self.completeness)
+    }
+
+    /// Reads one of the files, from a place on in which a transaction ends.
+    pub fn one(&mut self, number: usize, from: u64) -> Result<Completeness> {
+        let Some(path) = self.files.get(number) else { return Ok(self.completeness) };
+        self.file((number, from), path).with_context(|| path.display().to_string())?;
+        self.left_open(None);
         Ok(self.completeness)
     }
 
@@ -152,7 +160,7 @@ impl<'a, T: Take> Walk<'a, T> {
         unseen.chain(columns).collect()
     }
 
-    fn file(&mut self, number: usize, path: &LogFile) -> Result<()> {
+    fn file(&mut self, (number, from): (usize, u64), path: &LogFile) -> Result<()> {
         let mut reader = match Reader::open(FileSource::open(path, 0)?) {
             Err(Error::Foreign(what)) => {
                 return Err(failure::usage(what));
@@ -165,7 +173,9 @@ impl<'a, T: Take> Walk<'a, T> {
             reader => reader?.unpacking(),
         };
         self.seen = 0;
-        if let Err(error) = self.events(&mut reader, number) {
+        let read =
+            self.begin(&mut reader, (number, from), path).and_then(|()| self.events(&mut reader, number));
+        if let Err(error) = read {
             let corrupt = error.downcast::<binlog::Corrupt>()?;
             self.damaged(path, &corrupt.to_string());
             return Ok(());
@@ -174,6 +184,26 @@ impl<'a, T: Take> Walk<'a, T> {
         if self.ended(reader.end(), path, is_in_use) && !is_relay {
             self.left_open(Some((path, is_in_use)));
             self.tables.forget();
+        }
+        Ok(())
+    }
+
+    /// Continues with the event at this place, if that is not the first one, which says how the file is written.
+    fn begin(
+        &mut self,
+        reader: &mut Reader<BufReader<FileSource>>,
+        (number, from): (usize, u64),
+        path: &LogFile,
+    ) -> Result<()> {
+        if from <= reader.position() {
+            return Ok(());
+        }
+        if let Some(event) = reader.next()? {
+            self.event(&event, number)?;
+        }
+        if from > reader.position() {
+            reader.resume(FileSource::open(path, from)?, from);
+            self.seen = from;
         }
         Ok(())
     }
@@ -304,7 +334,11 @@ impl<'a, T: Take> Walk<'a, T> {
         if matches!(part, EventRole::First | EventRole::Whole) {
             let name = self.grouping.open().unwrap_or(binlog::group::GroupId::None);
             let has_text = self.filter.statement.is_none();
-            self.open = Some(Transaction::new(name, Rc::clone(&self.format), here, has_text));
+            let mut open = Transaction::new(name, Rc::clone(&self.format), here, has_text);
+            let is_head =
+                matches!(body, Body::Gtid(_) | Body::MySqlGtid(_) | Body::Query(_) | Body::Payload(_));
+            open.is_headless = !is_head;
+            self.open = Some(open);
         }
         if part == EventRole::Outside {
             return Ok(());

@@ -1,5 +1,6 @@
 //! `remora log`
 
+mod publish;
 mod rows;
 mod show;
 mod sums;
@@ -9,6 +10,7 @@ use clap::Args;
 use progress::{Progress, count};
 use transactions::{Again, Asked, LogFile, Take, Transaction, Walk};
 
+use self::publish::PublishArguments;
 use self::show::Show;
 use crate::exit::Exit;
 use crate::log_request::Request;
@@ -26,7 +28,9 @@ const EXAMPLES: &str = "EXAMPLES
   remora log /copy/binlog.index --table shop.orders --where id=4711 --schema orders.sql --rows
       what happened to one row; orders.sql is what SHOW CREATE TABLE says
   remora log /var/lib/mysql --since -1h --stat
-      which tables were changed most, and the largest transactions";
+      which tables were changed most, and the largest transactions
+  remora log /backup/shop --follow --format parquet --to s3://lake/changes
+      what is changed from now on, as files for DuckDB, Spark and others";
 
 /// Look into binary logs: who changed which rows, and when
 ///
@@ -55,6 +59,9 @@ pub(crate) struct Arguments {
     /// Only sums: bytes, transactions, rows of each table, the largest transactions
     #[arg(long)]
     stat: bool,
+
+    #[command(flatten)]
+    publish: PublishArguments,
 }
 
 /// Shows transactions.
@@ -87,6 +94,9 @@ impl Take for Lines<'_> {
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let request = &arguments.request;
+    if let Some(to) = &arguments.publish.to {
+        return publish::run(&arguments.publish, to, request, report);
+    }
     let found = request.files(report.is_json())?;
     let (known, filter) = (request.known()?, request.filter());
     let mut exit = Exit::Done;

@@ -1,0 +1,220 @@
+//! Reads a log from a position on, and writes files.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use disk::{Disk, Share};
+use failure::{Completeness, usage};
+use progress::{Progress, count, pause};
+use serde::{Deserialize, Serialize};
+use transactions::{Filter, Found, Known, LogFile, Walk, names};
+
+use crate::position::{LogPosition, State};
+use crate::quiet::WithoutNotes;
+use crate::writer::{Round, Writer};
+
+/// Who writes into a folder locks this file.
+const LOCK: &str = "_lock";
+/// What that leaves behind, in a folder of this machine or in a store.
+const LOCKS: [&str; 2] = [LOCK, "writer"];
+/// Where the first event of a file begins.
+const FIRST: u64 = 4;
+
+/// How changes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// JSON lines in Debezium's envelope.
+    Jsonl,
+    /// Parquet, with a row for each image of a row.
+    Parquet,
+}
+
+/// Where a folder of changes begins.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// With all that the log has.
+    First,
+    /// At this position of the newest timeline.
+    At(LogPosition),
+}
+
+/// What is written, and where.
+pub struct Request<'a> {
+    /// What the log is called.
+    pub name: String,
+    /// Tells the files that the log has now.
+    pub files: &'a dyn Fn() -> Result<Found>,
+    /// The tables.
+    pub filter: &'a Filter,
+    /// What is known of them that the log may not say.
+    pub known: &'a Known,
+    /// The folder.
+    pub to: PathBuf,
+    /// The form.
+    pub format: Format,
+    /// Where to begin, if nothing was written before.
+    pub start: Start,
+    /// How often to look for more, for ever; `None` to end when there is no more.
+    pub every: Option<Duration>,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Changes of rows.
+    pub rows: u64,
+    /// Files.
+    pub files: u64,
+    /// Where the next run begins.
+    pub next: LogPosition,
+    /// Whether something is in none of the files, or can't be read.
+    pub completeness: Completeness,
+}
+
+/// Writes what a log changes, as far as nothing is damaged.
+///
+/// # Errors
+/// If the folder is being written, was begun otherwise, or is none of ours; if the log has not what comes
+/// next; what the log does not say of a table; errors of the disk.
+pub fn publish(
+    request: &Request<'_>,
+    disk: &dyn Disk,
+    report: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<Summary> {
+    let folder = request.to.as_path();
+    let shown = || folder.display().to_string();
+    disk.make_folder(folder).with_context(shown)?;
+    let begun = State::read(disk, folder)?;
+    let is_foreign = |name: &OsString| !LOCKS.iter().any(|lock| name == lock);
+    if begun.is_none() && disk.list(folder).is_ok_and(|names| names.iter().any(is_foreign)) {
+        return Err(usage(format!("{} has files and is no folder of changes: give another one", shown())));
+    }
+    let path = folder.join(LOCK);
+    let Some(_lock) = disk.lock(&path, Share::Exclusive).with_context(shown)? else {
+        let holder = disk.holder(&path).map_or_else(String::new, |holder| format!(" ({holder})"));
+        return Err(failure::busy(format!("another run writes changes into {}{holder}", shown())));
+    };
+    // Another run may have ended between.
+    let begun = State::read(disk, folder)?.or(begun);
+    let state = match begun {
+        Some(state) if state.format != request.format => {
+            return Err(usage(format!("{} has changes in another format", shown())));
+        }
+        Some(state) => {
+            report.note(&format!("{} continues at {}", shown(), state.next));
+            state
+        }
+        None => State::new(request.format, first(request)?),
+    };
+    let mut writer = Writer::new(request, disk, state);
+    loop {
+        let is_whole = read(&mut writer, report, stop)?;
+        let summary = writer.summary();
+        let is_followed = request.every.is_some_and(|every| is_whole && pause(every, stop));
+        if !is_followed {
+            return Ok(summary);
+        }
+    }
+}
+
+/// Where the first batch begins.
+fn first(request: &Request<'_>) -> Result<LogPosition> {
+    let found = (request.files)()?;
+    let Some((first, last)) = found.files.first().zip(found.files.last()) else {
+        bail!("the log has no file")
+    };
+    Ok(match &request.start {
+        Start::First => LogPosition { at: FIRST, ..beginning(first) },
+        Start::At(position) => LogPosition { timeline: last.timeline(), ..position.clone() },
+    })
+}
+
+/// The beginning of a file.
+fn beginning(file: &LogFile) -> LogPosition {
+    LogPosition { timeline: file.timeline(), file: names::file(file), at: FIRST }
+}
+
+/// Reads what the log has now. Returns whether there may be more later.
+fn read(writer: &mut Writer<'_>, report: &dyn Progress, stop: &AtomicBool) -> Result<bool> {
+    let request = writer.request;
+    let found = (request.files)()?;
+    for damage in &found.damages {
+        report.warn(damage);
+        writer.completeness = Completeness::Damaged;
+    }
+    let files = &found.files;
+    let next = writer.state.next.clone();
+    let is_next = |file: &LogFile| file.timeline() == next.timeline && names::file(file) == next.file;
+    let Some(begin) = files.iter().position(is_next) else { return Err(gone(&next, files, &found.missing)) };
+    let quiet = WithoutNotes(report);
+    for (number, file) in files.iter().enumerate().skip(begin) {
+        let from = if number == begin { next.at } else { FIRST };
+        let begun = transactions::begun(file).with_context(|| file.display().to_string())?;
+        if number == begin && writer.state.begun.is_some_and(|known| known != begun) {
+            bail!(
+                "{} was begun anew since it was read (RESET MASTER), or is of another server: what follows does not \
+                 continue these changes. Dump the tables again, and write changes into another folder",
+                file.display()
+            );
+        }
+        writer.begin_file(begun);
+        let mut round = Round::new(writer, files, report, stop);
+        let mut walk = Walk::new(files, request.filter, request.known, &mut round, &quiet);
+        let walked = walk.one(number, from);
+        if stop.load(Ordering::Relaxed) {
+            // What has no name yet is written by the next run.
+            writer.batch = None;
+            return Ok(false);
+        }
+        let walked = walked?;
+        let behind = files.get(number + 1).filter(|_| walked == Completeness::Complete);
+        if let Some(behind) = behind.filter(|behind| !follows(file, behind)) {
+            writer.end_file(None)?;
+            bail!("the log has no file between {} and {}", file.display(), behind.display());
+        }
+        writer.end_file(behind.map(beginning))?;
+        if walked != Completeness::Complete {
+            writer.completeness = walked;
+            return Ok(false);
+        }
+    }
+    if let Some(until) = &writer.state.until {
+        bail!("the log ends before {until}, although it was read up to there: is this another log?");
+    }
+    report.state(&format!("at {}, {}", writer.state.next, count(writer.rows, "change")));
+    Ok(true)
+}
+
+/// Whether no file is missing between two.
+fn follows(file: &LogFile, behind: &LogFile) -> bool {
+    let [first, second] = [file, behind].map(|file| names::number(&names::file(file)));
+    match (first, second) {
+        (Some(first), Some(second)) => first + 1 == second,
+        // Files with other names are in the order in which they were given.
+        _ => true,
+    }
+}
+
+/// Why the log can't be read on from a position.
+fn gone(next: &LogPosition, files: &[LogFile], missing: &[String]) -> anyhow::Error {
+    let newest = files.last().map_or(0, LogFile::timeline);
+    if newest != next.timeline {
+        return anyhow::anyhow!(
+            "the archive has timeline {newest} now, and these changes are of timeline {}: the server was restored or \
+             replaced, and what follows does not continue them. Dump the tables again, and write changes into another \
+             folder",
+            next.timeline
+        );
+    }
+    let missing = missing.first().map_or_else(String::new, |line| format!(" ({line})"));
+    anyhow::anyhow!(
+        "the log has no {} any more{missing}: the changes from {next} on are lost. Dump the tables again, and write \
+         changes into another folder",
+        next.file
+    )
+}
