@@ -77,7 +77,7 @@ pub(crate) fn source(source: &Source<'_>, row: u64) -> Json {
         "pos": source.position.at,
         "row": row,
         "thread": source.thread_id,
-        "query": source.statement,
+        "query": null,
     })
 }
 

@@ -23,4 +23,4 @@ mod statement;
 mod writer;
 
 pub use position::LogPosition;
-pub use publish::{Format, Request, Start, Summary, publish};
+pub use publish::{BATCH_BYTES, Format, Request, Start, Summary, publish};

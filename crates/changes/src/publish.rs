@@ -1,6 +1,6 @@
 //! Reads a log from a position on, and writes files.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use disk::{Disk, Share};
 use failure::{Completeness, usage};
 use progress::{Progress, count, pause};
 use serde::{Deserialize, Serialize};
-use transactions::{Filter, Found, Known, LogFile, Walk, names};
+use transactions::{Filter, Found, Known, LogFile, Place, Walk, names};
 
 use crate::position::{LogPosition, State};
 use crate::quiet::WithoutNotes;
@@ -18,8 +18,9 @@ use crate::writer::{Round, Writer};
 
 /// Who writes into a folder locks this file.
 const LOCK: &str = "_lock";
-/// What that leaves behind, in a folder of this machine or in a store.
-const LOCKS: [&str; 2] = [LOCK, "writer"];
+/// The bytes of the log that make a batch, unless the log ends before.
+pub const BATCH_BYTES: u64 = 128 << 20;
+
 /// Where the first event of a file begins.
 const FIRST: u64 = 4;
 
@@ -60,6 +61,8 @@ pub struct Request<'a> {
     pub start: Start,
     /// How often to look for more, for ever; `None` to end when there is no more.
     pub every: Option<Duration>,
+    /// A batch ends with the transaction in which it has so many bytes of the log: [`BATCH_BYTES`].
+    pub batch_bytes: u64,
 }
 
 /// What was written.
@@ -90,8 +93,7 @@ pub fn publish(
     let shown = || folder.display().to_string();
     disk.make_folder(folder).with_context(shown)?;
     let begun = State::read(disk, folder)?;
-    let is_foreign = |name: &OsString| !LOCKS.iter().any(|lock| name == lock);
-    if begun.is_none() && disk.list(folder).is_ok_and(|names| names.iter().any(is_foreign)) {
+    if begun.is_none() && disk.list(folder).is_ok_and(|names| names.iter().any(|name| !is_own(name))) {
         return Err(usage(format!("{} has files and is no folder of changes: give another one", shown())));
     }
     let path = folder.join(LOCK);
@@ -109,7 +111,12 @@ pub fn publish(
             report.note(&format!("{} continues at {}", shown(), state.next));
             state
         }
-        None => State::new(request.format, first(request)?),
+        None => {
+            // Before there is a folder of a table, so that it is known whose that is.
+            let state = State::new(request.format, first(request)?);
+            state.write(disk, folder)?;
+            state
+        }
     };
     let mut writer = Writer::new(request, disk, state);
     loop {
@@ -120,6 +127,12 @@ pub fn publish(
             return Ok(summary);
         }
     }
+}
+
+/// Whether a name may be that of what a run leaves behind that ended before it has written anything. In a
+/// store the lock is called `writer`.
+fn is_own(name: &OsStr) -> bool {
+    name == "writer" || name.to_string_lossy().starts_with('_')
 }
 
 /// Where the first batch begins.
@@ -165,7 +178,7 @@ fn read(writer: &mut Writer<'_>, report: &dyn Progress, stop: &AtomicBool) -> Re
         writer.begin_file(begun);
         let mut round = Round::new(writer, files, report, stop);
         let mut walk = Walk::new(files, request.filter, request.known, &mut round, &quiet);
-        let walked = walk.one(number, from);
+        let walked = walk.one(Place { file: number, at: from });
         if stop.load(Ordering::Relaxed) {
             // What has no name yet is written by the next run.
             writer.batch = None;

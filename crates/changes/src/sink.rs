@@ -18,8 +18,6 @@ pub(crate) struct Source<'a> {
     pub(crate) gtid: Option<String>,
     /// Where its transaction begins.
     pub(crate) position: LogPosition,
-    /// The statement that did it, if the log has it.
-    pub(crate) statement: Option<&'a str>,
     pub(crate) is_mariadb: bool,
 }
 

@@ -15,8 +15,7 @@ use crate::sink::{Changed, Source};
 use crate::statement::{self, Meaning};
 use crate::{Request, Summary};
 
-/// A batch ends with the transaction in which it has so many bytes of the log, or so many files.
-const BATCH_BYTES: u64 = 128 << 20;
+/// A batch ends with the transaction in which it has so many files.
 const BATCH_FILES: usize = 256;
 
 /// Writes batches.
@@ -67,7 +66,7 @@ impl<'a> Writer<'a> {
     /// A transaction was written. Ends the batch if it is large, or if one that was not ended ends here.
     fn passed(&mut self, end: LogPosition, bytes: u64) -> Result<()> {
         (self.reached, self.bytes) = (end, self.bytes + bytes);
-        let is_full = self.bytes >= BATCH_BYTES
+        let is_full = self.bytes >= self.request.batch_bytes
             || self.batch.as_ref().is_some_and(|batch| batch.files() >= BATCH_FILES);
         let ends = match &self.state.until {
             Some(until) => *until == self.reached,
@@ -180,9 +179,6 @@ impl<'r, 'a> Round<'r, 'a> {
         let take = |AskedRow { row, table, change }: &AskedRow<'_>| -> Result<()> {
             let batch = writer.batch();
             let columns = batch.columns(table, position)?;
-            let of_table = |changed: &&transactions::Changed| {
-                changed.name == table.name && changed.schema == table.schema
-            };
             let source = Source {
                 name,
                 schema: &table.schema,
@@ -192,11 +188,6 @@ impl<'r, 'a> Round<'r, 'a> {
                 thread_id: whole.thread_id,
                 gtid: gtid.clone(),
                 position: position.clone(),
-                statement: whole
-                    .tables
-                    .iter()
-                    .find(of_table)
-                    .and_then(|changed| changed.statement.as_deref()),
                 is_mariadb,
             };
             let values = |image: Option<_>| image.map(|image| cell::values(&columns, &image)).transpose();
@@ -282,9 +273,11 @@ impl Take for Round<'_, '_> {
             ));
         }
         self.statements(whole, &position)?;
-        if whole.is_rolled_back && matches!(whole.xa, Xa::No) && whole.rows() > 0 {
+        let is_undone = whole.is_rolled_back && matches!(whole.xa, Xa::No) || whole.is_partly_undone;
+        if is_undone && whole.rows() > 0 {
             self.left_out(&format!(
-                "the transaction at {position} was rolled back: what it changed in tables that can't roll back is in no file"
+                "the transaction at {position} was rolled back, or a part of it: what it changed nevertheless, as in tables \
+                 that can't roll back, is in no file"
             ));
         } else {
             self.changes(whole, &position)?;

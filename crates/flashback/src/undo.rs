@@ -298,6 +298,12 @@ impl<'a> Undo<'a> {
                  kept is not in the log; leave it out, or look at it with remora log --rows"
             ));
         }
+        if whole.is_partly_undone {
+            return Err(anyhow!(
+                "{name} has ROLLBACK TO a savepoint, so some of its rows were taken back; leave it out, or look at it with \
+                 remora log --rows"
+            ));
+        }
         if let Xa::Prepared(xid) = &whole.xa {
             self.prepared.insert(xid.clone(), name);
         }

@@ -17,6 +17,9 @@ pub(crate) const PIECE_BYTES: usize = 1 << 20;
 /// The least that is read at once.
 const LEAST_BYTES: usize = 1 << 10;
 
+/// Reads the events of a file.
+pub(crate) type LogReader = Reader<BufReader<FileSource>>;
+
 /// A file, read from an offset on.
 pub struct FileSource {
     source: Box<dyn Source>,

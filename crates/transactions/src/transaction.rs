@@ -68,6 +68,8 @@ pub struct Transaction {
     pub has_text: bool,
     /// Whether it ends with ROLLBACK.
     pub is_rolled_back: bool,
+    /// Whether it has ROLLBACK TO a savepoint: some of its rows were taken back.
+    pub is_partly_undone: bool,
     /// Whether its first event is none with which a transaction begins: it was read from its middle on.
     pub is_headless: bool,
     /// Whether the log has the rows that foreign keys changed along with its own.
@@ -150,6 +152,7 @@ impl Transaction {
             others: Vec::new(),
             has_text,
             is_rolled_back: false,
+            is_partly_undone: false,
             is_headless: false,
             logs_cascades: false,
             is_unchecked: false,

@@ -1,13 +1,12 @@
 //! Walks over the files, event by event, and shows the transactions that are asked for.
 
 use std::collections::BTreeSet;
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use binlog::event::format::Format;
-use binlog::event::gtid::Xid;
 use binlog::event::query::Query;
 use binlog::event::rows::Rows;
 use binlog::event::table::Table;
@@ -18,14 +17,14 @@ use binlog::tables::Tables;
 use binlog::{Error, row};
 use failure::Completeness;
 use progress::Progress;
-use server::XaName;
 
 use crate::definitions::Known;
 use crate::end_time::{EndTime, Judged};
 use crate::file::LogFile;
 use crate::filter::{Choice, Choices, Filter, Range};
+use crate::frame::{ended_xa, is_frame, is_head, named, starts};
 use crate::names;
-use crate::source::{FileSource, PIECE_BYTES};
+use crate::source::{FileSource, LogReader, PIECE_BYTES};
 use crate::transaction::{Place, Statement, Transaction, Xa};
 
 /// LOG_EVENT_THREAD_SPECIFIC_F: the statement uses temporary tables.
@@ -126,17 +125,17 @@ impl<'a, T: Take> Walk<'a, T> {
     /// Reads all files.
     pub fn all(&mut self) -> Result<Completeness> {
         for (number, path) in self.files.iter().enumerate() {
-            self.file((number, 0), path).with_context(|| path.display().to_string())?;
+            self.file(Place { file: number, at: 0 }, path).with_context(|| path.display().to_string())?;
         }
         self.left_open(None);
         self.judged.tell(self.report);
         Ok(self.completeness)
     }
 
-    /// Reads one of the files, from a place on in which a transaction ends.
-    pub fn one(&mut self, number: usize, from: u64) -> Result<Completeness> {
-        let Some(path) = self.files.get(number) else { return Ok(self.completeness) };
-        self.file((number, from), path).with_context(|| path.display().to_string())?;
+    /// Reads a file from a place on in which a transaction ends.
+    pub fn one(&mut self, from: Place) -> Result<Completeness> {
+        let Some(path) = self.files.get(from.file) else { return Ok(self.completeness) };
+        self.file(from, path).with_context(|| path.display().to_string())?;
         self.left_open(None);
         Ok(self.completeness)
     }
@@ -160,7 +159,7 @@ impl<'a, T: Take> Walk<'a, T> {
         unseen.chain(columns).collect()
     }
 
-    fn file(&mut self, (number, from): (usize, u64), path: &LogFile) -> Result<()> {
+    fn file(&mut self, from: Place, path: &LogFile) -> Result<()> {
         let mut reader = match Reader::open(FileSource::open(path, 0)?) {
             Err(Error::Foreign(what)) => {
                 return Err(failure::usage(what));
@@ -173,8 +172,7 @@ impl<'a, T: Take> Walk<'a, T> {
             reader => reader?.unpacking(),
         };
         self.seen = 0;
-        let read =
-            self.begin(&mut reader, (number, from), path).and_then(|()| self.events(&mut reader, number));
+        let read = self.begin(&mut reader, from, path).and_then(|()| self.events(&mut reader, from.file));
         if let Err(error) = read {
             let corrupt = error.downcast::<binlog::Corrupt>()?;
             self.damaged(path, &corrupt.to_string());
@@ -189,21 +187,16 @@ impl<'a, T: Take> Walk<'a, T> {
     }
 
     /// Continues with the event at this place, if that is not the first one, which says how the file is written.
-    fn begin(
-        &mut self,
-        reader: &mut Reader<BufReader<FileSource>>,
-        (number, from): (usize, u64),
-        path: &LogFile,
-    ) -> Result<()> {
-        if from <= reader.position() {
+    fn begin(&mut self, reader: &mut LogReader, from: Place, path: &LogFile) -> Result<()> {
+        if from.at <= reader.position() {
             return Ok(());
         }
         if let Some(event) = reader.next()? {
-            self.event(&event, number)?;
+            self.event(&event, from.file)?;
         }
-        if from > reader.position() {
-            reader.resume(FileSource::open(path, from)?, from);
-            self.seen = from;
+        if from.at > reader.position() {
+            reader.resume(FileSource::open(path, from.at)?, from.at);
+            self.seen = from.at;
         }
         Ok(())
     }
@@ -335,9 +328,7 @@ impl<'a, T: Take> Walk<'a, T> {
             let name = self.grouping.open().unwrap_or(binlog::group::GroupId::None);
             let has_text = self.filter.statement.is_none();
             let mut open = Transaction::new(name, Rc::clone(&self.format), here, has_text);
-            let is_head =
-                matches!(body, Body::Gtid(_) | Body::MySqlGtid(_) | Body::Query(_) | Body::Payload(_));
-            open.is_headless = !is_head;
+            open.is_headless = !is_head(&body);
             self.open = Some(open);
         }
         if part == EventRole::Outside {
@@ -379,9 +370,8 @@ impl<'a, T: Take> Walk<'a, T> {
             Body::Query(query) => {
                 open.thread_id = Some(query.thread_id);
                 open.is_rolled_back |= query.sql.eq_ignore_ascii_case(b"ROLLBACK");
-                if let (Xa::Committed(name), true) = (&open.xa, starts(&query.sql, b"XA ROLLBACK ")) {
-                    open.xa = Xa::RolledBack(name.clone());
-                }
+                open.is_partly_undone |= starts(&query.sql, b"ROLLBACK TO ");
+                open.xa = ended_xa(&query.sql, std::mem::replace(&mut open.xa, Xa::No));
                 if !is_frame(&query.sql) {
                     self.statement(&mut open, query, event, here);
                 }
@@ -504,22 +494,4 @@ impl<'a, T: Take> Walk<'a, T> {
         };
         self.take.transaction(whole, asked)
     }
-}
-
-/// Whether a statement begins with this.
-fn starts(sql: &[u8], word: &[u8]) -> bool {
-    sql.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
-}
-
-/// Whether a statement only begins or ends a transaction or a part of it.
-pub fn is_frame(sql: &[u8]) -> bool {
-    const PARTS: [&[u8]; 5] =
-        [b"XA START ", b"XA END ", b"SAVEPOINT ", b"ROLLBACK TO ", b"RELEASE SAVEPOINT "];
-    [&b"BEGIN"[..], b"COMMIT", b"ROLLBACK"].iter().any(|word| sql.eq_ignore_ascii_case(word))
-        || PARTS.iter().any(|part| starts(sql, part))
-}
-
-/// The identifier of a distributed transaction.
-fn named(xid: Xid<'_>) -> XaName {
-    (xid.format, xid.global.to_vec(), xid.branch.to_vec())
 }

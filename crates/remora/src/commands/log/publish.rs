@@ -105,6 +105,7 @@ pub(super) fn run(options: &PublishArguments, to: &Path, request: &Request, repo
         format,
         start,
         every: options.follow.then_some(options.every),
+        batch_bytes: changes::BATCH_BYTES,
     };
     if options.every.is_zero() {
         return Err(usage("--every needs at least a second"));
