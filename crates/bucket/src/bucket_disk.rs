@@ -278,6 +278,11 @@ impl Disk for BucketDisk {
         }
     }
 
+    /// A folder is there as soon as something is in it.
+    fn make_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn remove_folder(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }

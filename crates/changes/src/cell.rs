@@ -89,6 +89,12 @@ impl Column {
         self.charset.is_none()
     }
 
+    /// A text in the column's character set, if it is one.
+    pub(crate) fn decoded(&self, bytes: &[u8]) -> Option<String> {
+        let charset = Collation::of_charset(self.charset?)?.charset();
+        charset.text(bytes).map(|text| text.to_string())
+    }
+
     /// The column as the writer of Parquet knows it.
     pub(crate) fn for_parquet(&self) -> parquet_rows::Column {
         let fraction = |name: &str, decimals: u8| (name.to_owned(), format!("{name}({decimals})"));

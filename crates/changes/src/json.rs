@@ -128,10 +128,8 @@ fn shown(column: &Column, value: &Value<'_>) -> Result<Option<Json>, &'static st
             json!({ "wkb": BASE64.encode(shape), "srid": srid })
         }
         Value::Bytes(bytes, _) if column.is_binary() => json!(BASE64.encode(bytes)),
-        Value::Bytes(..) | Value::Enum(..) | Value::Set(..) | Value::Json(_) => match value.as_text() {
-            Some(text) => json!(text),
-            None => return Ok(None),
-        },
+        Value::Enum(..) | Value::Set(..) => return Ok(column.decoded(&column.text(value)?).map(Json::from)),
+        Value::Bytes(..) | Value::Json(_) => return Ok(value.as_text().map(Json::from)),
         Value::JsonChanges(_) | Value::Either(..) => return column.text(value).map(|_| None),
     }))
 }

@@ -89,6 +89,8 @@ mod large_rows;
 mod lock;
 #[path = "main/log.rs"]
 mod log;
+#[path = "main/log_files.rs"]
+mod log_files;
 #[path = "main/log_where.rs"]
 mod log_where;
 #[path = "main/lvm.rs"]

@@ -118,12 +118,12 @@ impl Disk for AnyDisk {
         self.of(folder)?.list(folder)
     }
 
-    fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        self.of(folder)?.create_folder(folder)
-    }
-
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
         self.of(folder)?.make_folder(folder)
+    }
+
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        self.of(folder)?.create_folder(folder)
     }
 
     fn remove_folder(&self, folder: &Path) -> io::Result<()> {

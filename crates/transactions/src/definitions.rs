@@ -179,6 +179,7 @@ fn collation(kind: &Type) -> Option<u64> {
         Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {
             Some(collation.number().into())
         }
+        Type::Enum(members) | Type::Set(members) => Some(members.collation().number().into()),
         Type::Uuid { .. } | Type::Inet4 | Type::Inet6 | Type::Vector { .. } | Type::Geometry(_) => {
             Some(BINARY)
         }
