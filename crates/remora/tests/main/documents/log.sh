@@ -1,4 +1,6 @@
 mariadb shop <<'SQL'
+SET GLOBAL binlog_row_metadata = 'FULL';
+FLUSH BINARY LOGS;
 DELETE FROM order_lines;
 SET gtid_seq_no = 90113;
 DELETE FROM orders;
