@@ -11,8 +11,10 @@ use disk::{Disk, Output};
 use server::TableName;
 
 use crate::cell::{self, Column};
+use crate::format::Format;
+use crate::position::LogPosition;
 use crate::sink::{Changed, Source};
-use crate::{Format, LogPosition, json, parquet};
+use crate::{json, parquet};
 
 /// The folder of statements that were logged as such. Engines leave out names that begin so.
 const STATEMENTS: &str = "_statements";

@@ -13,14 +13,18 @@
 
 mod batch;
 mod cell;
+mod format;
 mod json;
 mod parquet;
 mod position;
 mod publish;
 mod quiet;
+mod request;
 mod sink;
 mod statement;
 mod writer;
 
+pub use format::Format;
 pub use position::LogPosition;
-pub use publish::{BATCH_BYTES, Format, Request, Start, Summary, publish};
+pub use publish::publish;
+pub use request::{BATCH_BYTES, Request, Start, Summary};

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use disk::{Disk, Output};
 use serde::{Deserialize, Serialize};
 
-use crate::Format;
+use crate::format::Format;
 
 /// The file that says it. Engines leave out names that begin so.
 pub(crate) const NAME: &str = "_position";
@@ -75,7 +75,7 @@ pub(crate) struct State {
     /// Where the next batch begins.
     pub(crate) next: LogPosition,
     /// When the server began that file, in seconds since 1970, if that is known: a server begins its numbers
-    /// anew after RESET MASTER.
+    /// again after RESET MASTER.
     pub(crate) begun: Option<u32>,
     /// The end of that batch, if its files are getting their names.
     pub(crate) until: Option<LogPosition>,

@@ -1,82 +1,23 @@
 //! Reads a log from a position on, and writes files.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use disk::{Disk, Share};
 use failure::{Completeness, usage};
 use progress::{Progress, count, pause};
-use serde::{Deserialize, Serialize};
-use transactions::{Filter, Found, Known, LogFile, Place, Walk, names};
+use transactions::{LogFile, Place, Walk, names};
 
 use crate::position::{LogPosition, State};
 use crate::quiet::WithoutNotes;
+use crate::request::{Request, Start, Summary};
 use crate::writer::{Round, Writer};
 
 /// Who writes into a folder locks this file.
 const LOCK: &str = "_lock";
-/// The bytes of the log that make a batch, unless the log ends before.
-pub const BATCH_BYTES: u64 = 128 << 20;
-
 /// Where the first event of a file begins.
 const FIRST: u64 = 4;
-
-/// How changes are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// JSON lines in Debezium's envelope.
-    Jsonl,
-    /// Parquet, with a row for each image of a row.
-    Parquet,
-}
-
-/// Where a folder of changes begins.
-#[derive(Clone, Debug)]
-pub enum Start {
-    /// With all that the log has.
-    First,
-    /// At this position of the newest timeline.
-    At(LogPosition),
-}
-
-/// What is written, and where.
-pub struct Request<'a> {
-    /// What the log is called.
-    pub name: String,
-    /// Tells the files that the log has now.
-    pub files: &'a dyn Fn() -> Result<Found>,
-    /// The tables.
-    pub filter: &'a Filter,
-    /// What is known of them that the log may not say.
-    pub known: &'a Known,
-    /// The folder.
-    pub to: PathBuf,
-    /// The form.
-    pub format: Format,
-    /// Where to begin, if nothing was written before.
-    pub start: Start,
-    /// How often to look for more, for ever; `None` to end when there is no more.
-    pub every: Option<Duration>,
-    /// A batch ends with the transaction in which it has so many bytes of the log: [`BATCH_BYTES`].
-    pub batch_bytes: u64,
-}
-
-/// What was written.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Changes of rows.
-    pub rows: u64,
-    /// Files.
-    pub files: u64,
-    /// Where the next run begins.
-    pub next: LogPosition,
-    /// Whether something is in none of the files, or can't be read.
-    pub completeness: Completeness,
-}
 
 /// Writes what a log changes, as far as nothing is damaged.
 ///
@@ -170,7 +111,7 @@ fn read(writer: &mut Writer<'_>, report: &dyn Progress, stop: &AtomicBool) -> Re
         let begun = transactions::begun(file).with_context(|| file.display().to_string())?;
         if number == begin && writer.state.begun.is_some_and(|known| known != begun) {
             bail!(
-                "{} was begun anew since it was read (RESET MASTER), or is of another server: what follows does not \
+                "{} was begun again since it was read (RESET MASTER), or is of another server: what follows does not \
                  continue these changes. Dump the tables again, and write changes into another folder",
                 file.display()
             );

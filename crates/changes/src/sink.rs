@@ -3,7 +3,7 @@
 use binlog::event::Change;
 use binlog::row::Value;
 
-use crate::LogPosition;
+use crate::position::LogPosition;
 
 /// Where a change comes from.
 pub(crate) struct Source<'a> {

@@ -7,7 +7,7 @@ use server::catalogue::Wanted;
 use transactions::table_references::{Effect, TableReferences};
 use transactions::{Statement, Transaction, names};
 
-use crate::LogPosition;
+use crate::position::LogPosition;
 
 /// What a statement means for who reads the changes of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use transactions::{Again, Asked, AskedRow, LogFile, Place, Take, Transaction, Xa
 use crate::batch::Batch;
 use crate::cell;
 use crate::position::{LogPosition, Prepared, State};
+use crate::request::{Request, Summary};
 use crate::sink::{Changed, Source};
 use crate::statement::{self, Meaning};
-use crate::{Request, Summary};
 
 /// A batch ends with the transaction in which it has so many files.
 const BATCH_FILES: usize = 256;

@@ -12,7 +12,7 @@ use binlog::tables::Tables;
 use crate::definitions::Known;
 use crate::file::LogFile;
 use crate::filter::{Choice, Choices, Filter};
-use crate::source;
+use crate::source::{self, Span};
 use crate::transaction::{Place, Transaction};
 
 /// A row that is asked for.
@@ -102,9 +102,8 @@ impl<'a> Again<'a> {
         let Some(file) = self.files.get(start.file) else { return Ok(()) };
         let (_, format) = source::head(file)?;
         let mut rows = |event: &RowsEvent<'_>| event.asked(|_, row| take(row));
-        source::events((start, end), (&format, source::PIECE_BYTES), self.files, |event, _| {
-            self.event(event, &mut rows)
-        })
+        let span = Span { start, end, bytes: source::PIECE_BYTES };
+        source::events(&span, &format, self.files, |event, _| self.event(event, &mut rows))
     }
 
     /// All events with rows.

@@ -54,17 +54,25 @@ pub(crate) fn again(
     take: impl FnMut(&Event<'_>, Place) -> Result<()>,
 ) -> Result<()> {
     let bytes = usize::try_from(whole.bytes).unwrap_or(PIECE_BYTES);
-    events((whole.start, whole.end), (&whole.format, bytes), files, take)
+    events(&Span { start: whole.start, end: whole.end, bytes }, &whole.format, files, take)
 }
 
-/// Reads the events between two places. Their first file is written in this format from there on, and about
-/// so many bytes are read.
+/// Events that follow each other.
+pub(crate) struct Span {
+    pub(crate) start: Place,
+    pub(crate) end: Place,
+    /// About how many bytes they have.
+    pub(crate) bytes: usize,
+}
+
+/// Reads events. Their first file is written in this format from there on.
 pub(crate) fn events(
-    (start, end): (Place, Place),
-    (format, bytes): (&Format, usize),
+    span: &Span,
+    format: &Format,
     files: &[LogFile],
     mut take: impl FnMut(&Event<'_>, Place) -> Result<()>,
 ) -> Result<()> {
+    let Span { start, end, bytes } = *span;
     for number in start.file..=end.file {
         let Some(path) = files.get(number) else { break };
         let mut reader = match number == start.file {

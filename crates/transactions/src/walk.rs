@@ -186,7 +186,7 @@ impl<'a, T: Take> Walk<'a, T> {
         Ok(())
     }
 
-    /// Continues with the event at this place, if that is not the first one, which says how the file is written.
+    /// Continues with the event at this place, unless that is the first one. It says how a file is written.
     fn begin(&mut self, reader: &mut LogReader, from: Place, path: &LogFile) -> Result<()> {
         if from.at <= reader.position() {
             return Ok(());

@@ -71,13 +71,13 @@ fn a_log_that_does_not_continue_is_refused() {
     std::fs::copy(&files[1], &third).unwrap();
     let error = with(&[&files[0], &third]).write(&begun()).unwrap_err();
     assert!(error.contains("no file between"), "{error}");
-    // The server has begun its log anew.
+    // The server has begun its log again.
     let disk = begun();
     let other = tempfile::tempdir().unwrap();
     let first = other.path().join("binlog.000001");
     std::fs::copy(&files[1], &first).unwrap();
     let error = with(&[&first]).write(&disk).unwrap_err();
-    assert!(error.contains("begun anew"), "{error}");
+    assert!(error.contains("begun again"), "{error}");
     // In the middle of a transaction, and in that of an event.
     let at = |position: &str| Start::At(position.parse().unwrap());
     let disk = FaultDisk::default();

@@ -225,7 +225,7 @@ impl MeasuredSession {
     }
 
     /// Changes which status variables are wanted: those with these names, or with none all. What statements
-    /// add to the others is measured anew.
+    /// add to the others is measured again.
     pub(crate) fn want(&mut self, names: &[&str]) -> Result<(), Error> {
         self.queries = self.place.queries(names);
         self.effects.clear();
