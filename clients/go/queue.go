@@ -176,7 +176,7 @@ func (t *table) ddl() []string {
 	dead := t.named(t.dead())
 	wait := t.options.Backoff
 	options = append(options, fmt.Sprintf("TRIES=%d BACKOFF='%s,%s,%s' DEAD=%s", t.options.Tries,
-		decimal(wait.First.Seconds()), decimal(wait.Factor), decimal(wait.Most.Seconds()), value(dead)))
+		decimal(wait.First.Seconds()), decimal(wait.Factor), decimal(wait.Most.Seconds()), plain(dead)))
 	more := append(append([]string{}, columns...), "failed INT NULL", "why TEXT NULL")
 	return []string{
 		creation(dead, more, []string{"FAILED=failed", "WHY=why"}),

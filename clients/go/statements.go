@@ -33,6 +33,11 @@ func value(text string) string {
 	if !isASCII(text) || strings.ContainsAny(text, "\\\x00") {
 		return "_utf8mb4 x'" + hex.EncodeToString([]byte(text)) + "'"
 	}
+	return plain(text)
+}
+
+// plain is text without a backslash as SQL text.
+func plain(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
