@@ -163,8 +163,8 @@ func (t taken) tell(ctx context.Context, statement string) {
 	}
 }
 
-// commitWith does work and the end of its message in one transaction. `over` is called when the token is about
-// to be used. After an error the transaction is rolled back, also when work panics.
+// commitWith does work and the end of its message in one transaction of a connection. `over` is called when the
+// token is about to be used. After an error the transaction is rolled back, also when work panics.
 func commitWith(ctx context.Context, on Beginner, job *leased, over func(), work workInTransaction) error {
 	// The end of a context would roll back at some time. Here ROLLBACK is done when this returns.
 	whole := context.WithoutCancel(ctx)
@@ -172,7 +172,13 @@ func commitWith(ctx context.Context, on Beginner, job *leased, over func(), work
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
+	isCommitted := false
+	defer func() {
+		if !isCommitted && errors.Is(tx.Rollback(), sql.ErrTxDone) {
+			// To database/sql a COMMIT is the end, also one that fails.
+			_, _ = on.ExecContext(whole, "ROLLBACK")
+		}
+	}()
 	err = work(job, tx)
 	if lost := job.lostBy(); lost != nil && err != nil {
 		return fmt.Errorf("%w: %w", lost, err)
@@ -197,5 +203,7 @@ func commitWith(ctx context.Context, on Beginner, job *leased, over func(), work
 	if ended[0].String != "1" {
 		return problemf(ErrLeaseLost, "the lease of %s has ended: somebody else has this message", job.currentToken())
 	}
-	return tx.Commit()
+	err = tx.Commit()
+	isCommitted = err == nil
+	return err
 }

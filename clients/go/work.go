@@ -18,12 +18,18 @@ func (w *Worker) fetch(below context.Context, lasts time.Duration, once bool) er
 		if free == 0 {
 			return nil
 		}
+		// A job that ends while the server answers may have put or returned something after the answer.
+		wasIdle := w.isIdle()
 		found, err := w.leaseSome(below, &own, free, lasts)
 		switch {
 		case err == nil:
 			pause.reset()
-			if once && !found && w.isIdle() {
-				return nil
+			if once && !found {
+				if wasIdle {
+					w.Stop()
+					return nil
+				}
+				w.untilIdle()
 			}
 		case w.stopping.Err() != nil:
 			return nil
@@ -54,19 +60,20 @@ func (w *Worker) untilFree() int {
 	return 0
 }
 
-// isIdle is whether no job runs; then the worker is to stop. If one does, waits for it: it may put others.
+// isIdle is whether no job runs.
 func (w *Worker) isIdle() bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	idle := func() bool { return w.busy == 0 && len(w.ready) == 0 && len(w.running) == 0 }
-	if idle() {
-		w.stop()
-		return true
-	}
-	for w.stopping.Err() == nil && !idle() {
+	return len(w.running) == 0
+}
+
+// untilIdle waits until no job runs.
+func (w *Worker) untilIdle() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for w.stopping.Err() == nil && len(w.running) > 0 {
 		w.changed.Wait()
 	}
-	return false
 }
 
 // leaseSome leases what can begin at once. Whether there was something.
@@ -142,6 +149,16 @@ func (w *Worker) work(jobs []*leased) {
 		w.worked(jobs, err)
 	}()
 	err = w.handle(context.WithoutCancel(w.stopping), jobs)
+}
+
+// commit does work and the end of its message in one transaction.
+func (w *Worker) commit(job *leased, work workInTransaction) error {
+	connection, err := w.options.DB.Conn(job.context)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	return commitWith(job.context, connection, job, func() { w.over(job) }, work)
 }
 
 // worked ends jobs whose handler has ended.

@@ -97,8 +97,7 @@ func (q *Queue[P]) TransactionWorker(
 	made := newWorker(q.table, options, 1, nil)
 	made.transaction = true
 	made.handle = func(_ context.Context, jobs []*leased) error {
-		over := func() { made.over(jobs[0]) }
-		return commitWith(jobs[0].context, made.options.DB, jobs[0], over, func(of *leased, tx *sql.Tx) error {
+		return made.commit(jobs[0], func(of *leased, tx *sql.Tx) error {
 			job, err := typed[P](of)
 			if err != nil {
 				return err

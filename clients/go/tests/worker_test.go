@@ -71,8 +71,8 @@ func TestWhateverAHandlerDoesIsAFailedTry(t *testing.T) {
 	dead := s.rows("SELECT CONCAT(payload, LEFT(why, 40), LENGTH(why)) FROM odd_dead")
 	slices.Sort(dead)
 	s.equal(dead, []string{
-		`"goexit"panic or runtime.Goexit25`, `"long"` + strings.Repeat("x", 40) + "1000",
-		`"nil"panic: assignment to entry in nil map38`, `"panic"panic: oh9`,
+		`"goexit"panic or runtime.Goexit23`, `"long"` + strings.Repeat("x", 40) + "1000",
+		`"nil"panic: assignment to entry in nil map37`, `"panic"panic: oh9`,
 		`"wrapped"wrapped: again14`, `"{"wrapped: again14`,
 	})
 	s.equal(told.has("worker_test.go"), true)
@@ -104,20 +104,20 @@ func TestAPayloadOfAnotherTypeIsAFailedTry(t *testing.T) {
 }
 
 func TestAJobThatTakesLongerThanItsLeaseRunsOnce(t *testing.T) {
-	s := begin(t, "long")
-	queue := made(s, "long", quick(s.db), 1)
+	s := begin(t, "longer")
+	queue := made(s, "longer", quick(s.db), 1)
 	var seen noted
 	var worker *remoraqueue.Worker
 	worker = queue.Worker(func(_ context.Context, job intJob) error {
 		// Until it was extended twice. The other handler would get it if it were not.
-		s.untilExtended("long", 1.5)
+		s.untilExtended("longer", 1.5)
 		seen.add("%d", job.Tries())
 		worker.Stop()
 		return nil
 	}, remoraqueue.WorkerOptions{Lease: 3 * time.Second, Concurrency: 2})
 	s.must(worker.Run(s.ctx()))
 	s.equal(seen.list(), []string{"1"})
-	s.equal(s.count("long"), 0)
+	s.equal(s.count("longer"), 0)
 }
 
 func TestAMessageThatComesAgainIsNotRunAgainButKept(t *testing.T) {
