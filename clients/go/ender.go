@@ -64,10 +64,10 @@ func newEnder(db *sql.DB, lease time.Duration, log *slog.Logger, after func(endi
 	return made
 }
 
-func (e *ender) end(one ending) {
+func (e *ender) end(some ...ending) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	e.left = append(e.left, one)
+	e.left = append(e.left, some...)
 	e.changed.Broadcast()
 }
 
@@ -97,25 +97,31 @@ func (e *ender) run() {
 		e.log.Warn("ends of jobs could not be told, which is tried again", "error", err)
 		if isLasting(err) || e.isTooLate() {
 			e.giveUp(some)
+		} else {
+			e.end(some...)
 		}
 		time.Sleep(pause.next())
 	}
 }
 
-// next are the first ones that one statement can end. There are none when all have ended, and no more come.
+// next are those that one statement can end, and are no longer left. There are none when all have ended, and no
+// more come.
 func (e *ender) next() []ending {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	for len(e.left) == 0 && e.until.IsZero() {
 		e.changed.Wait()
 	}
-	some := e.left[:min(len(e.left), tokensAtOnce)]
-	for at := range some {
-		if !some[at].isLike(some[0]) {
-			return some[:at:at]
+	var some, others []ending
+	for _, one := range e.left {
+		if len(some) < tokensAtOnce && one.isLike(e.left[0]) {
+			some = append(some, one)
+		} else {
+			others = append(others, one)
 		}
 	}
-	return some[:len(some):len(some)]
+	e.left = others
+	return some
 }
 
 func (e *ender) isTooLate() bool {
@@ -136,7 +142,6 @@ func (e *ender) endSome(some []ending) error {
 		return err
 	}
 	stale := staleAmong(answer)
-	e.forget(some)
 	for _, one := range some {
 		token := one.job.currentToken()
 		if stale[token] && !one.untried {
@@ -157,14 +162,7 @@ func (e ending) statement(tokens []string) string {
 	return ackStatement(tokens...)
 }
 
-func (e *ender) forget(some []ending) {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	e.left = e.left[len(some):]
-}
-
 func (e *ender) giveUp(some []ending) {
-	e.forget(some)
 	for _, one := range some {
 		e.log.Warn("a job could not be ended; it comes again when its lease has ended", "token", one.job.currentToken())
 		e.after(one, false)

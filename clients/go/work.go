@@ -167,17 +167,19 @@ func (w *Worker) worked(jobs []*leased, err error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.busy--
+	ends := make([]ending, 0, len(jobs))
 	for _, job := range jobs {
 		job.cancel(nil)
 		switch failed := job.failure(); {
 		case failed != nil:
-			w.end(ending{job: job, failed: failureOf(failed)})
+			ends = append(ends, ending{job: job, failed: failureOf(failed)})
 		case w.transaction:
 			w.forget(ending{job: job}, false)
 		default:
-			w.end(ending{job: job})
+			ends = append(ends, ending{job: job})
 		}
 	}
+	w.end(ends...)
 	w.beginSome(nil)
 }
 
@@ -204,9 +206,12 @@ func (w *Worker) over(job *leased) {
 	w.keeper.remove(job)
 }
 
-func (w *Worker) end(one ending) {
-	w.over(one.job)
-	w.ender.end(one)
+// end ends jobs, with as few statements as it takes.
+func (w *Worker) end(some ...ending) {
+	for _, one := range some {
+		w.over(one.job)
+	}
+	w.ender.end(some...)
 }
 
 // hasEnded is called when a token was used.
