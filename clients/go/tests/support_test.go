@@ -21,7 +21,7 @@ import (
 )
 
 // Longer than anything takes that works. What does not work would take for ever.
-const patience = 60 * time.Second
+var patience = 60 * time.Second
 
 // worker is the program in the folder work.
 var worker string
@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("REMORA_QUEUE_SOCKET") == "" {
 		fmt.Fprintln(os.Stderr, "REMORA_QUEUE_SOCKET must name the socket of a server")
 		os.Exit(1)
+	}
+	if given, err := time.ParseDuration(os.Getenv("REMORA_QUEUE_PATIENCE") + "s"); err == nil {
+		patience = given
 	}
 	// Tests end connections, and the driver would say so each time.
 	_ = mysql.SetLogger(&mysql.NopLogger{})
