@@ -104,8 +104,8 @@ func (e *ender) run() {
 	}
 }
 
-// next are those that one statement can end, and are no longer left. There are none when all have ended, and no
-// more come.
+// next are those that one statement can end, and are no longer left. There are none when all have ended, and
+// no more come.
 func (e *ender) next() []ending {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -164,7 +164,8 @@ func (e ending) statement(tokens []string) string {
 
 func (e *ender) giveUp(some []ending) {
 	for _, one := range some {
-		e.log.Warn("a job could not be ended; it comes again when its lease has ended", "token", one.job.currentToken())
+		e.log.Warn("a job could not be ended; it comes again when its lease has ended",
+			"token", one.job.currentToken())
 		e.after(one, false)
 	}
 }

@@ -12,8 +12,9 @@ import (
 
 // Job is a message that is leased, as a handler sees it. P is the type of its payload.
 type Job[P any] struct {
-	// Payload is the column payload, read as JSON. Text that is no JSON, as another program may have put it, is
-	// itself if P is string or any, and otherwise the job fails. Without such a column it is the zero value.
+	// Payload is the column payload, read as JSON. Text that is no JSON, as another program may have put it,
+	// is itself if P is string or any, and otherwise the job fails. Without such a column it is the zero
+	// value.
 	Payload P
 	// Row has all columns as text, also numbers. Binary columns are base64.
 	Row map[string]sql.NullString
@@ -37,8 +38,8 @@ func (j *Job[P]) Why() string { return j.leased.why }
 // Token names the lease. It changes if the message comes again while its job runs.
 func (j *Job[P]) Token() string { return j.leased.currentToken() }
 
-// Fence is a number that only grows, from lease to lease. What a job writes to can refuse a smaller one than it
-// has seen.
+// Fence is a number that only grows, from lease to lease. What a job writes to can refuse a smaller one than
+// it has seen.
 func (j *Job[P]) Fence() uint64 {
 	token := j.Token()
 	number, _, _ := strings.Cut(token[strings.LastIndexByte(token, ':')+1:], "-")
@@ -175,8 +176,8 @@ func (l *leased) lostBy() error {
 	return l.lost
 }
 
-// comesAgain says that the message was leased again while its job is here. One that runs continues with the new
-// lease: true.
+// comesAgain says that the message was leased again while its job is here. One that runs continues with the
+// new lease: true.
 func (l *leased) comesAgain(again *leased) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

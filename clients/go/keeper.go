@@ -11,8 +11,8 @@ import (
 // A lease is extended so often while it lasts. Two tries may fail before it ends.
 const extensionsOfLease = 3
 
-// keeper extends leases while the work goes on, on a connection of its own. Jobs that end before their first
-// extension cost no connection.
+// keeper extends leases while the work continues, on a connection of its own. Jobs that end before their
+// first extension cost no connection.
 type keeper struct {
 	line   line
 	lease  time.Duration
@@ -101,8 +101,8 @@ func (k *keeper) byToken() map[string]*leased {
 	return jobs
 }
 
-// lose tells a job that its lease has ended. One that is leased again meanwhile has another token, and one that
-// has ended is gone.
+// lose tells a job that its lease has ended. One that is leased again meanwhile has another token, and one
+// that has ended is gone.
 func (k *keeper) lose(job *leased, token string) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -133,8 +133,8 @@ type wait struct {
 	log   *slog.Logger
 }
 
-// run runs the statement until ctx ends. Then KILL QUERY ends it, because nothing is lost by that: a connection
-// that is closed while the answer is on its way has leased a message to nobody.
+// run runs the statement until ctx ends. Then KILL QUERY ends it, because nothing is lost by that: a
+// connection that is closed while the answer is on its way has leased a message to nobody.
 func (w wait) run(ctx context.Context, query string) (row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -22,8 +22,8 @@ type Message[P any] struct {
 	At time.Time
 	// Key is for Fifo: messages with the same key come one at a time and in order. An empty one is none.
 	Key string
-	// Dedupe is for Options.Dedupe: the message is left out if one with the same value came before. An empty one
-	// is none.
+	// Dedupe is for Options.Dedupe: the message is left out if one with the same value came before. An empty
+	// one is none.
 	Dedupe string
 	// Priority is for Options.Priority: the lowest comes first.
 	Priority int
@@ -33,14 +33,14 @@ type Message[P any] struct {
 // workers see it when that commits, and never if it does not. With a sql.DB it is a transaction of its own.
 //
 // A Plain queue refuses a transaction, with [ErrInTransaction], because ROLLBACK would not undo the put: give
-// the sql.DB if that is meant. [ErrNotAQueue] says that there is no such table, and [ErrUsage] that the payload
-// is no JSON.
+// the sql.DB if that is meant. [ErrNotAQueue] says that there is no such table, and [ErrUsage] that the
+// payload is no JSON.
 func (q *Queue[P]) Put(ctx context.Context, on Connection, payload P) (string, error) {
 	return q.PutMessage(ctx, on, Message[P]{Payload: payload})
 }
 
-// PutMessage is Put for a message with a delay, a key, or the like. [ErrUsage] also says that the queue was made
-// without the option for one of these.
+// PutMessage is Put for a message with a delay, a key, or the like. [ErrUsage] also says that the queue was
+// made without the option for one of these.
 func (q *Queue[P]) PutMessage(ctx context.Context, on Connection, message Message[P]) (string, error) {
 	ids, err := q.PutMany(ctx, on, []Message[P]{message})
 	if err != nil {
@@ -131,7 +131,8 @@ func (t *table) values(delay time.Duration, at time.Time, key, dedupe string, pr
 		if one.isThere {
 			values += "," + one.sql
 		} else if one.isGiven {
-			return "", problemf(ErrUsage, "%s has no column for %s; make the Queue with the option for it", t.full(), one.name)
+			return "", problemf(ErrUsage, "%s has no column for %s; make the Queue with the option for it",
+				t.full(), one.name)
 		}
 	}
 	return values, nil
@@ -167,15 +168,16 @@ func (t *table) insert(ctx context.Context, on Connection, rows []string) error 
 		}
 		if !t.isTransactional.Load() && (found.inTransaction || !found.autocommit) {
 			return problemf(ErrInTransaction,
-				"%s is not TRANSACTIONAL, so ROLLBACK would not undo this put; give the sql.DB if that is meant", t.full())
+				"%s is not TRANSACTIONAL, so ROLLBACK would not undo this put; give the sql.DB if that is meant",
+				t.full())
 		}
 	}
 	_, err := on.ExecContext(ctx, statement)
 	return err
 }
 
-// insertAlone puts rows in a transaction of their own. A connection of the pool may be one without autocommit,
-// and without a COMMIT the rows would be in the transaction of whoever gets it next.
+// insertAlone puts rows in a transaction of their own. A connection of the pool may be one without
+// autocommit, and without a COMMIT the rows would be in the transaction of whoever gets it next.
 func (t *table) insertAlone(ctx context.Context, db pool, statement string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

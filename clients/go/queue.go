@@ -67,8 +67,8 @@ var nameForm = regexp.MustCompile(`^(?:` + namePart + `\.)?` + namePart + `$`)
 
 var isTransactionalForm = regexp.MustCompile("(?i)\\btransactional`?\\s*=\\s*'?1")
 
-// New is a queue by its name, "table" or "db.table", with backticks around a part that has a dot, as in SQL. It
-// asks no server. The error is [ErrUsage], for a name or an option that is none.
+// New is a queue by its name, "table" or "db.table", with backticks around a part that has a dot, as in SQL.
+// It asks no server. The error is [ErrUsage], for a name or an option that is none.
 func New[P any](name string, options Options) (*Queue[P], error) {
 	made, err := newTable(name, options)
 	if err != nil {
@@ -88,7 +88,8 @@ func Must[P any](queue *Queue[P], err error) *Queue[P] {
 func newTable(name string, options Options) (*table, error) {
 	found := nameForm.FindStringSubmatch(name)
 	if found == nil || strings.ContainsRune(name, '\\') {
-		return nil, problemf(ErrUsage, "%q is no name of a table; write db.table, with backticks around odd parts", name)
+		return nil, problemf(ErrUsage,
+			"%q is no name of a table; write db.table, with backticks around odd parts", name)
 	}
 	for _, lasts := range []time.Duration{options.Keep, options.DedupeFor} {
 		if lasts < 0 || lasts%time.Second != 0 {

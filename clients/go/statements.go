@@ -27,8 +27,8 @@ func isASCII(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r > 0x7e }) < 0
 }
 
-// value is text as an SQL expression. It means the same in every sql_mode and character set: what is not plain
-// is hex.
+// value is text as an SQL expression. It means the same in every sql_mode and character set: what is not
+// plain is hex.
 func value(text string) string {
 	if !isASCII(text) || strings.ContainsAny(text, "\\\x00") {
 		return "_utf8mb4 x'" + hex.EncodeToString([]byte(text)) + "'"
@@ -69,7 +69,8 @@ type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// Literal is text or an integer as a condition of a queue has it: Literal("it's") is 'it”s' with its quotes.
+// Literal is text or an integer as a condition of a queue has it. Text is in quotes, and what is special
+// there is twice there.
 func Literal[T ~string | Integer](of T) string {
 	shown := reflect.ValueOf(of)
 	if shown.Kind() != reflect.String {
@@ -120,8 +121,8 @@ func joined(tokens []string) string {
 	return value(strings.Join(tokens, ","))
 }
 
-// stateStatement asks whether there is a transaction, for autocommit, what the table is, for the number of the
-// connection, and for its character set.
+// stateStatement asks whether there is a transaction, for autocommit, what the table is, for the number of
+// the connection, and for its character set.
 func stateStatement(database, table string) string {
 	return fmt.Sprintf(
 		"SELECT @@in_transaction, @@autocommit, (SELECT CONCAT(engine, ' ', create_options)"+

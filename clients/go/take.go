@@ -14,7 +14,7 @@ const leaseDefault = 30 * time.Second
 
 // TakeOptions are those of [Queue.Take].
 type TakeOptions struct {
-	// Lease is extended while the work goes on, if there is a sql.DB. 0 is 30 seconds.
+	// Lease is extended while the work continues, if there is a sql.DB. 0 is 30 seconds.
 	Lease time.Duration
 	// Wait is how long the server waits for a message. 0 is not at all.
 	Wait time.Duration
@@ -25,20 +25,20 @@ type TakeOptions struct {
 // errUnfinished is why a try has failed whose work has not returned.
 var errUnfinished = errors.New("panic or runtime.Goexit")
 
-// Take takes a message and the caller's changes in one transaction: both are there, or neither. It gives false
-// if no message came. When work has returned nil, the message is ended and the transaction committed. work
-// leaves COMMIT and ROLLBACK to Take.
+// Take takes a message and the caller's changes in one transaction: both are there, or neither. It gives
+// false if no message came. When work has returned nil, the message is ended and the transaction committed.
+// work leaves COMMIT and ROLLBACK to Take.
 //
-// An error of work rolls back, counts as a failed try, and comes out, as a panic does. [ErrLeaseLost] says that
-// somebody else has the message meanwhile, and nothing is committed. [ErrInTransaction] says that a transaction
-// has begun on the connection: it may not see what was committed together with the message.
+// An error of work rolls back, counts as a failed try, and comes out, as a panic does. [ErrLeaseLost] says
+// that somebody else has the message meanwhile, and nothing is committed. [ErrInTransaction] says that a
+// transaction has begun on the connection: it may not see what was committed together with the message.
 //
 // The end of ctx ends the wait at once, takes nothing, and comes out. While work runs, it ends the context of
 // work, and nothing is committed.
 //
-// With a sql.DB, Take uses one of its connections, and another one from a third of the lease on. With a sql.Conn
-// it uses that, and Options.DB for the rest. Without Options.DB no lease is extended, and the end of ctx closes
-// the connection.
+// With a sql.DB, Take uses one of its connections, and another one from a third of the lease on. With a
+// sql.Conn it uses that, and Options.DB for the rest. Without Options.DB no lease is extended, and the end of
+// ctx closes the connection.
 func (q *Queue[P]) Take(
 	ctx context.Context, on Beginner, work func(context.Context, *Job[P], *sql.Tx) error, options TakeOptions,
 ) (bool, error) {
@@ -73,7 +73,8 @@ func (t *table) take(ctx context.Context, on Beginner, options TakeOptions, work
 	if err != nil {
 		return false, err
 	}
-	waits := wait{on: on, id: found.id, db: db, limit: options.Wait + max(options.Lease, answerPatience), log: slog.Default()}
+	limit := options.Wait + max(options.Lease, answerPatience)
+	waits := wait{on: on, id: found.id, db: db, limit: limit, log: slog.Default()}
 	answer, err := waits.run(ctx, leaseStatement(t.full(), options.Where, options.Lease, 1, options.Wait))
 	if err != nil {
 		if ctx.Err() != nil {
@@ -96,7 +97,8 @@ func (t *table) checkTake(ctx context.Context, on Connection, where string) (sta
 		return found, err
 	}
 	if !t.isTransactional.Load() {
-		return found, problemf(ErrUsage, "%s is not TRANSACTIONAL: COMMIT can't end its messages; use a Worker", t.full())
+		return found, problemf(ErrUsage,
+			"%s is not TRANSACTIONAL: COMMIT can't end its messages; use a Worker", t.full())
 	}
 	if found.inTransaction {
 		return found, problemf(ErrInTransaction, "Take begins a transaction of its own: commit the one before, "+
@@ -104,7 +106,8 @@ func (t *table) checkTake(ctx context.Context, on Connection, where string) (sta
 	}
 	// The server reads arguments of functions in the character set of the connection.
 	if !isASCII(t.full()+where) && !strings.HasPrefix(found.charset, "utf8") {
-		return found, problemf(ErrUsage, "a name or a condition has letters that need a connection with charset=utf8mb4")
+		return found, problemf(ErrUsage,
+			"a name or a condition has letters that need a connection with charset=utf8mb4")
 	}
 	return found, nil
 }
@@ -146,8 +149,8 @@ func (t taken) work(ctx context.Context, work workInTransaction) error {
 	return why
 }
 
-// tell tells the queue of a message that is not done. The connection may be gone with an error, so another one
-// is tried. If that fails too, the lease ends by itself.
+// tell tells the queue of a message that is not done. The connection may be gone with an error, so another
+// one is tried. If that fails too, the lease ends by itself.
 func (t taken) tell(ctx context.Context, statement string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerPatience)
 	defer cancel()
@@ -163,8 +166,8 @@ func (t taken) tell(ctx context.Context, statement string) {
 	}
 }
 
-// commitWith does work and the end of its message in one transaction of a connection. `over` is called when the
-// token is about to be used. After an error the transaction is rolled back, also when work panics.
+// commitWith does work and the end of its message in one transaction of a connection. `over` is called when
+// the token is about to be used. After an error the transaction is rolled back, also when work panics.
 func commitWith(ctx context.Context, on Beginner, job *leased, over func(), work workInTransaction) error {
 	// The end of a context would roll back at some time. Here ROLLBACK is done when this returns.
 	whole := context.WithoutCancel(ctx)

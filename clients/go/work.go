@@ -104,8 +104,8 @@ func (w *Worker) leaseSome(below context.Context, own *line, free int, lasts tim
 	return len(found) > 0, nil
 }
 
-// runsAlready is whether this message is here: its lease has ended, or it was returned, and it came again. With
-// the mutex.
+// runsAlready is whether this message is here: its lease has ended, or it was returned, and it came again.
+// With the mutex.
 func (w *Worker) runsAlready(job *leased) bool {
 	runs := w.running[job.key()]
 	if runs == nil {
@@ -221,8 +221,8 @@ func (w *Worker) hasEnded(one ending, isStale bool) {
 	w.forget(one, isStale)
 }
 
-// forget is for a job whose token was used. If it was stale, what came again ends in the same way. With the
-// mutex.
+// forget is for a job whose token was used. If it was stale, the message that is here again ends in the same
+// way. With the mutex.
 func (w *Worker) forget(one ending, isStale bool) {
 	delete(w.running, one.job.key())
 	if again := one.job.cameAgain(); again != nil {

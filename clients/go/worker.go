@@ -16,8 +16,8 @@ type WorkerOptions struct {
 	// DB is where connections are from; by default that of the queue. A worker has up to four of its own, and
 	// with transactions one more for each handler. Its MaxOpenConns must allow them.
 	DB *sql.DB
-	// Lease is extended while its job runs. So it is for how long a message is away when its worker is killed. 0
-	// is 30 seconds.
+	// Lease is extended while its job runs. So it is for how long a message is away when its worker is
+	// killed. 0 is 30 seconds.
 	Lease time.Duration
 	// Wait is for how long the server waits for a message before the worker asks again. Keep it below the
 	// readTimeout of the driver. 0 is 20 seconds.
@@ -30,8 +30,9 @@ type WorkerOptions struct {
 	Log *slog.Logger
 }
 
-// Worker runs a handler for the messages of a queue. The handler's return of nil ends the message. An error is a
-// failed try with its text as the reason, and so is a panic. [Retry] and [RetryIn] are errors that are expected.
+// Worker runs a handler for the messages of a queue. The handler's return of nil ends the message. An error
+// is a failed try with its text as the reason, and so is a panic. [Retry] and [RetryIn] are errors that are
+// expected.
 type Worker struct {
 	table   *table
 	options WorkerOptions
@@ -67,8 +68,8 @@ func (q *Queue[P]) Worker(handler func(context.Context, *Job[P]) error, options 
 	})
 }
 
-// BatchWorker makes a worker whose handler is given up to `size` jobs at a time. An error is a failed try of all
-// of them, and [Job.Fail] of one. Each job has a context of its own: [Job.Context].
+// BatchWorker makes a worker whose handler is given up to `size` jobs at a time. An error is a failed try of
+// all of them, and [Job.Fail] of one. Each job has a context of its own: [Job.Context].
 func (q *Queue[P]) BatchWorker(
 	size int, handler func(context.Context, []*Job[P]) error, options WorkerOptions,
 ) *Worker {
@@ -89,8 +90,8 @@ func (q *Queue[P]) BatchWorker(
 	})
 }
 
-// TransactionWorker makes a worker whose handler is given a transaction. What it changes in InnoDB there and the
-// end of the message are one COMMIT: exactly once. The handler leaves COMMIT and ROLLBACK to the worker.
+// TransactionWorker makes a worker whose handler is given a transaction. What it changes in InnoDB there and
+// the end of the message are one COMMIT: exactly once. The handler leaves COMMIT and ROLLBACK to the worker.
 func (q *Queue[P]) TransactionWorker(
 	handler func(context.Context, *Job[P], *sql.Tx) error, options WorkerOptions,
 ) *Worker {
@@ -138,9 +139,9 @@ func Signals(parent context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Run works until ctx ends or Stop is called. Then it takes nothing more, lets the jobs that run end, and
-// returns nil: the contexts of handlers do not end with ctx. While the server is away, it tries again. An error
-// that would come again at every try ends it too, and is returned: that of the driver for a wrong privilege,
-// condition or table, or [ErrUsage].
+// returns nil: the contexts of handlers do not end with ctx. While the server is away, it tries again. An
+// error that would come again at every try ends it too, and is returned: that of the driver for a wrong
+// privilege, condition or table, or [ErrUsage].
 func (w *Worker) Run(ctx context.Context) error { return w.run(ctx, w.options.Wait, false) }
 
 // RunOnce is Run, and also ends when nothing waits and no job runs.

@@ -4,12 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 
 	"remoraqueue"
 )
+
+// built is the folder of what is built for the tests.
+var built string
+
+// build builds the program in the folder work.
+var build = sync.OnceValues(func() (string, error) {
+	var err error
+	if built, err = os.MkdirTemp("", "remoraqueue"); err != nil {
+		return "", err
+	}
+	worker := filepath.Join(built, "work")
+	if output, err := exec.Command("go", "build", "-o", worker, "./work").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return worker, nil
+})
 
 // program is a worker in a process of its own.
 type program struct {
@@ -20,7 +39,10 @@ type program struct {
 
 func (s *scene) program(arguments ...string) *program {
 	s.Helper()
-	p := &program{process: exec.Command(worker, append([]string{s.database}, arguments...)...), ended: make(chan struct{})}
+	worker, err := build()
+	s.must(err)
+	arguments = append([]string{s.database}, arguments...)
+	p := &program{process: exec.Command(worker, arguments...), ended: make(chan struct{})}
 	s.must(p.process.Start())
 	s.Cleanup(func() {
 		_ = p.process.Process.Kill()

@@ -6,12 +6,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,9 +19,6 @@ import (
 // Longer than anything takes that works. What does not work would take for ever.
 var patience = 60 * time.Second
 
-// worker is the program in the folder work.
-var worker string
-
 func TestMain(m *testing.M) {
 	if os.Getenv("REMORA_QUEUE_SOCKET") == "" {
 		fmt.Fprintln(os.Stderr, "REMORA_QUEUE_SOCKET must name the socket of a server")
@@ -36,16 +29,8 @@ func TestMain(m *testing.M) {
 	}
 	// Tests end connections, and the driver would say so each time.
 	_ = mysql.SetLogger(&mysql.NopLogger{})
-	folder, err := os.MkdirTemp("", "remoraqueue")
-	if err != nil {
-		panic(err)
-	}
-	worker = filepath.Join(folder, "work")
-	if output, err := exec.Command("go", "build", "-o", worker, "./work").CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v: %s", err, output))
-	}
 	code := m.Run()
-	os.RemoveAll(folder)
+	os.RemoveAll(built)
 	os.Exit(code)
 }
 
@@ -71,7 +56,10 @@ func begin(t *testing.T, database string) *scene {
 	s.must(err)
 	server.Close()
 	s.db = s.open(s.database, "")
-	t.Cleanup(func() { _, _ = s.db.Exec("DROP DATABASE " + s.database) })
+	t.Cleanup(func() {
+		// A test that has failed may have a transaction.
+		_, _ = s.db.Exec("SET STATEMENT lock_wait_timeout = 1 FOR DROP DATABASE " + s.database)
+	})
 	return s
 }
 
@@ -273,46 +261,4 @@ func (s *scene) conn(db *sql.DB) *sql.Conn {
 }
 
 // book is a log that keeps what it was told.
-type book struct {
-	mutex sync.Mutex
-	told  []string
-}
-
-func (b *book) log() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
-
-func (b *book) Write(line []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.told = append(b.told, string(line))
-	return len(line), nil
-}
-
-func (b *book) lines() []string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return append([]string{}, b.told...)
-}
-
-func (b *book) has(text string) bool {
-	return strings.Contains(strings.Join(b.lines(), ""), text)
-}
-
 // noted is a list that goroutines add to.
-type noted struct {
-	mutex sync.Mutex
-	all   []string
-}
-
-func (n *noted) add(format string, values ...any) {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	n.all = append(n.all, fmt.Sprintf(format, values...))
-}
-
-func (n *noted) list() []string {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	return append([]string{}, n.all...)
-}
-
-func (n *noted) len() int { return len(n.list()) }

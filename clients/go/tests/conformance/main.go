@@ -1,7 +1,9 @@
-// Runs clients/conformance/steps.tsv through go-sql-driver, in the folder above this one: go run ./conformance
+// Runs clients/conformance/steps.tsv through go-sql-driver, in the folder above this one: go run
+// ./conformance
 //
-// The server is at the socket that REMORA_QUEUE_SOCKET names. With REMORA_QUEUE_RESTARTS=1 whoever started this
-// restarts the server: it is asked with a line on standard output, "stop" or "kill", and answers with a line.
+// The server is at the socket that REMORA_QUEUE_SOCKET names. With REMORA_QUEUE_RESTARTS=1 whoever started
+// this restarts the server: it is asked with a line on standard output, "stop" or "kill", and answers with a
+// line.
 package main
 
 import (
