@@ -101,6 +101,11 @@ func ackStatement(tokens ...string) string {
 	return fmt.Sprintf("SELECT queue_ack(%s), queue_stale()", joined(tokens))
 }
 
+// ackWithinStatement gives NULL when the connection is within no transaction any more.
+func ackWithinStatement(token string) string {
+	return fmt.Sprintf("SELECT IF(@@in_transaction, queue_ack(%s), NULL), queue_stale()", value(token))
+}
+
 func extendStatement(tokens []string, lasts time.Duration) string {
 	return fmt.Sprintf("SELECT queue_extend(%s, %s), queue_stale()", joined(tokens), seconds(lasts))
 }

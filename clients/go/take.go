@@ -25,6 +25,10 @@ type TakeOptions struct {
 // errUnfinished is why a try has failed whose work has not returned.
 var errUnfinished = errors.New("panic or runtime.Goexit")
 
+// errNoTransaction is why a try has failed whose work is not, or not only, in the transaction: a deadlock has
+// rolled it back, and the work has ignored that error, or the work has ended it.
+var errNoTransaction = errors.New("the transaction of the job had ended before its message, as a deadlock does")
+
 // Take takes a message and the caller's changes in one transaction: both are there, or neither. It gives
 // false if no message came. When work has returned nil, the message is ended and the transaction committed.
 // work leaves COMMIT and ROLLBACK to Take.
@@ -199,9 +203,12 @@ func commitWith(ctx context.Context, on Beginner, job *leased, over func(), work
 	}
 	over()
 	// Last, so that the row is locked for a short time only.
-	ended, err := first(whole, tx, ackStatement(job.currentToken()))
+	ended, err := first(whole, tx, ackWithinStatement(job.currentToken()))
 	if err != nil {
 		return err
+	}
+	if !ended[0].Valid {
+		return errNoTransaction
 	}
 	if ended[0].String != "1" {
 		return problemf(ErrLeaseLost, "the lease of %s has ended: somebody else has this message", job.currentToken())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,38 @@ func TestARetrySaysWhenAndSoDoesFail(t *testing.T) {
 	}
 	later := fmt.Sprintf("SELECT due_later FROM information_schema.queues WHERE table_schema = '%s'", s.database)
 	s.equal(s.value(later+" AND table_name = 'again'"), "2")
+}
+
+func TestWorkThatADeadlockHasRolledBackDoesNotEndTheMessage(t *testing.T) {
+	s, queue, _ := prepared(t, "deadlock")
+	s.run("CREATE TABLE ballast SELECT seq FROM seq_1_to_100")
+	s.run("INSERT INTO done VALUES (1), (2)")
+	put(s, queue, 1)
+	other := s.conn(s.db)
+	run := func(query string) {
+		_, err := other.ExecContext(s.ctx(), query)
+		s.must(err)
+	}
+	run("BEGIN")
+	// The server ends the transaction that has changed less.
+	run("UPDATE ballast SET seq = seq + 1")
+	run("UPDATE done SET n = 12 WHERE n = 2")
+	_, err := queue.Take(s.ctx(), s.db, func(ctx context.Context, job intJob, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE done SET n = 21 WHERE n = 1")
+		s.must(err)
+		go func() { _, _ = other.ExecContext(s.ctx(), "UPDATE done SET n = 11 WHERE n = 1") }()
+		s.until("the other one waits", func() bool {
+			return s.value("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") == "1"
+		})
+		_, err = tx.ExecContext(ctx, "UPDATE done SET n = 22 WHERE n = 2")
+		s.equal(number(err), uint16(1213))
+		// Whoever ignores this has changed nothing.
+		return nil
+	}, remoraqueue.TakeOptions{})
+	s.equal(strings.Contains(err.Error(), "the transaction of the job had ended"), true)
+	job := taken(s, queue, s.db, remoraqueue.TakeOptions{})
+	s.equal([]any{job.Tries(), job.Why()}, []any{2, err.Error()})
+	run("ROLLBACK")
 }
 
 func TestAPanicIsAFailedTry(t *testing.T) {
