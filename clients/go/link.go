@@ -166,7 +166,7 @@ func (w wait) kill(ended context.Context, abort context.CancelFunc) {
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ended), killPatience)
 	defer cancel()
 	for {
-		if err := w.killOnce(ended, patience); err != nil && ended.Err() == nil && numberOf(err) != unknownThread {
+		if err := w.killOnce(patience); err != nil && ended.Err() == nil && numberOf(err) != unknownThread {
 			w.log.Warn("the wait could not be ended, which is tried again", "error", err)
 		}
 		select {
@@ -180,16 +180,8 @@ func (w wait) kill(ended context.Context, abort context.CancelFunc) {
 	}
 }
 
-func (w wait) killOnce(ended, patience context.Context) error {
-	// The pool may have no connection to give for as long as this wait has one.
-	asking, cancel := context.WithCancel(patience)
-	defer cancel()
-	defer context.AfterFunc(ended, cancel)()
-	connection, err := w.db.Conn(asking)
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
-	_, err = connection.ExecContext(patience, "KILL QUERY "+w.id)
+// killOnce may get no connection of the pool for as long as this wait has one.
+func (w wait) killOnce(patience context.Context) error {
+	_, err := w.db.ExecContext(patience, "KILL QUERY "+w.id)
 	return err
 }
