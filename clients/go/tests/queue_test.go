@@ -256,6 +256,10 @@ func TestNumbersThatJSONWouldChangeAreText(t *testing.T) {
 	s.equal(string(bytes), "bytes")
 	job = taken(s, queue, s.db, remoraqueue.TakeOptions{})
 	s.equal([]any{job.Payload, job.Row["none"].String}, []any{nil, "5"})
+	s.run("INSERT INTO big VALUES (2, 'no JSON', '', 5)")
+	text, err := remoraqueue.New[string]("big", remoraqueue.Options{})
+	s.must(err)
+	s.equal(taken(s, text, s.db, remoraqueue.TakeOptions{}).Payload, "no JSON")
 }
 
 func TestOptionsAreThoseOfTheTable(t *testing.T) {
