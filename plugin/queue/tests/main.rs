@@ -30,6 +30,8 @@ mod failed_statement;
 mod full_disk;
 #[path = "main/galera.rs"]
 mod galera;
+#[path = "main/go_client.rs"]
+mod go_client;
 #[path = "main/kept_rows.rs"]
 mod kept_rows;
 #[path = "main/kill.rs"]

@@ -1,0 +1,3 @@
+module remoraqueue
+
+go 1.22
