@@ -11,6 +11,9 @@ use crate::selection::Selection;
 use crate::{Context, Error};
 use progress::count;
 
+/// ER_NO_SUCH_TABLE, and MariaDB's ER_NO_SUCH_TABLE_IN_ENGINE.
+const NOT_IN_ENGINE: [u16; 2] = [1146, 1932];
+
 /// Decides which tables of a stopped copy stay. All others that it has made are dropped: those whose
 /// definition has changed or that are gone on the source, and those whose parts can't be compared one by one.
 /// Their triggers are dropped in any case, because they would fire while rows are written.
@@ -42,10 +45,12 @@ pub(super) fn adopt(
             }
             continue;
         }
-        match entry.filter(|entry| Ledger::is_defined(&lines, entry) && is_comparable(entry, is_other)) {
-            Some(entry) => kept.push(entry),
-            None => {
-                session.execute(&format!("DROP TABLE {name}"))?;
+        let continued =
+            entry.filter(|entry| Ledger::is_defined(&lines, entry) && is_comparable(entry, is_other));
+        match continued {
+            Some(entry) if opens(session, &name)? => kept.push(entry),
+            _ => {
+                session.execute(&format!("DROP TABLE IF EXISTS {name}"))?;
                 dropped += 1;
             }
         }
@@ -60,6 +65,15 @@ pub(super) fn adopt(
         ));
     }
     Ok(kept.iter().map(|entry| entry.place).collect())
+}
+
+/// Whether a table can be opened. Where DDL is not atomic (MySQL 5.6), a server that is killed while it makes a
+/// table may leave only its definition, and lists it.
+fn opens(session: &mut Session, name: &TableName) -> Result<bool, Error> {
+    match session.execute(&format!("SELECT 1 FROM {name} LIMIT 0")) {
+        Err(error) if NOT_IN_ENGINE.iter().any(|code| error.code() == Some(*code)) => Ok(false),
+        opened => Ok(opened.map(|_| true)?),
+    }
 }
 
 /// Drops views and programs of the stopped copy that are gone on the source. All others are made again.
