@@ -113,10 +113,15 @@ export class Worker {
         await this.#change.wait();
         continue;
       }
+      // A job that ends while the server answers may have put or returned something after the answer.
+      const wasIdle = this.#isIdle();
       try {
         const found = await this.#leaseSome(free, once ? 0 : this.#options.wait);
         pauses.reset();
-        if (once && !found) await this.#stopIfIdle();
+        if (once && !found) {
+          if (wasIdle) this.stop();
+          else await this.#untilIdle();
+        }
       } catch (error) {
         if (isInterrupted(error)) continue;
         if (isLasting(error)) {
@@ -139,11 +144,12 @@ export class Worker {
     return found.length > 0;
   }
 
-  /** Nothing waits. A job that runs may put something. */
-  async #stopIfIdle() {
-    const isIdle = () => !this.#busy && !this.#ready.length && !this.#running.size;
-    if (isIdle()) this.stop();
-    while (!this.#stopping && !isIdle()) await this.#change.wait();
+  #isIdle() {
+    return !this.#busy && !this.#running.size;
+  }
+
+  async #untilIdle() {
+    while (!this.#stopping && !this.#isIdle()) await this.#change.wait();
   }
 
   /** Whether this message is here: its lease has ended, or it was returned, and it came again. */
@@ -198,8 +204,9 @@ export class Worker {
   async #inTransaction(job) {
     const line = this.#idle.pop() ?? new Line(this.#options.connect, 0);
     try {
-      // Again on a new connection: the server may have ended one that had nothing to do.
-      await line.run('START TRANSACTION').catch(() => line.run('START TRANSACTION'));
+      // It begins the transaction. Again on a new connection: the server may have ended one that had nothing
+      // to do.
+      await line.run(statements.MARK).catch(() => line.run(statements.MARK));
       await endWith(line.connection, job, async () => {
         await this.handler(job, line.connection);
         this.#over(job);
