@@ -30,6 +30,40 @@ def until(what: str, ready: Any) -> None:
         time.sleep(0.03)
 
 
+class Deadlock:
+    """A transaction that changes something, and by which the server ends another one that has changed less."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._other = case.connect()
+        self._run("DROP TABLE IF EXISTS ballast, locked")
+        self._run("CREATE TABLE ballast ENGINE=InnoDB SELECT seq FROM seq_1_to_100")
+        self._run("CREATE TABLE locked (n INT PRIMARY KEY, of INT) ENGINE=InnoDB")
+        self._run("INSERT INTO locked VALUES (1, 0), (2, 0)")
+        self._other.commit()
+        self._run("UPDATE ballast SET seq = seq + 1")
+        self._run("UPDATE locked SET of = 9 WHERE n = 2")
+        wait = "UPDATE locked SET of = 9 WHERE n = 1"
+        self._waiting = threading.Thread(target=self._run, args=(wait,), daemon=True)
+
+    # The other transaction calls these with what it has changed.
+    FIRST = "UPDATE locked SET of = 1 WHERE n = 1"
+    LAST = "UPDATE locked SET of = 1 WHERE n = 2"
+
+    def _run(self, sql: str) -> None:
+        self._other.cursor().execute(sql)
+
+    def meet(self) -> None:
+        """After FIRST: then LAST is a deadlock."""
+        self._waiting.start()
+        sql = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        until("nobody waits", lambda: self._case.value(sql))
+
+    def end(self) -> None:
+        self._waiting.join(PATIENCE)
+        self._other.rollback()
+
+
 class Case(unittest.TestCase):
     database: str
     autocommit = True

@@ -20,7 +20,7 @@ from typing import Any
 
 from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX
-from ._errors import INTERRUPTED, LASTING, LeaseLost, Retry, number_of, reason_of
+from ._errors import INTERRUPTED, LASTING, LeaseLost, Retry, check_mark_failed, number_of, reason_of
 from ._job import Job, jobs_of, stale_among
 from ._queue import Message, Queue
 
@@ -87,6 +87,7 @@ async def take(
     job = jobs[0]
     if int(autocommit):
         await _run(connection, "START TRANSACTION")
+    await _run(connection, statements.MARK)
     keeper = Keeper(connect, lease) if connect else None
     try:
         try:
@@ -96,6 +97,13 @@ async def take(
         finally:
             if keeper:
                 await keeper.close()
+        if job.failure:
+            raise Retry(*job.failure)
+        try:
+            await _run(connection, statements.CHECK_MARK)
+        except Exception as error:
+            check_mark_failed(error)
+            raise
         if not int((await _run(connection, *statements.ack([job.token])))[0]):
             raise LeaseLost(f"the lease of {job.token} has ended: somebody else has this message")
         await connection.commit()
@@ -268,6 +276,8 @@ class Worker:
             if len(self._tasks) >= self.concurrency:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 continue
+            # A job that ends while the server answers may have put or returned something after the answer.
+            was_idle = not self._tasks
             try:
                 rows = (self.concurrency - len(self._tasks)) * self.batch
                 wait = 0 if once else self.wait
@@ -285,9 +295,10 @@ class Worker:
                 continue
             self._begin(found)
             if once and not found:
-                if not self._tasks:
+                if was_idle:
                     return
-                await asyncio.wait(self._tasks)
+                if self._tasks:
+                    await asyncio.wait(self._tasks)
 
     def _begin(self, found: list[Job]) -> None:
         new = [job for job in found if not self._runs_already(job)]
