@@ -5,12 +5,15 @@ import { Ender, UNTRIED } from './ender.js';
 import { failureOf, isInterrupted, isLasting, QueueError, Retry, UNKNOWN_THREAD } from './errors.js';
 import { jobsOf } from './job.js';
 import { Keeper } from './keeper.js';
-import { Line } from './link.js';
+import { ANSWER_PATIENCE, Line } from './link.js';
 import { endWith, warn } from './queue.js';
 import * as statements from './statements.js';
 
 /** Seconds between two KILL QUERY: one that comes before the wait does nothing. */
 const KILL_EVERY = 0.2;
+
+/** After so many seconds without success the connection is closed instead. */
+const KILL_PATIENCE = 5;
 
 const SIGNALS = ['SIGTERM', 'SIGINT'];
 
@@ -92,6 +95,10 @@ export class Worker {
     const ended = fetching.then(() => (fetches = false));
     // It ends at once if it does not wait.
     await Promise.race([ended, sleep(0)]);
+    const patience = setTimeout(() => {
+      line.abort();
+      this.#waits.abort();
+    }, KILL_PATIENCE * 1000);
     while (fetches) {
       try {
         if (this.#waits.id) await line.run(statements.kill(this.#waits.id));
@@ -102,6 +109,7 @@ export class Worker {
       }
       await Promise.race([ended, sleep(KILL_EVERY)]);
     }
+    clearTimeout(patience);
     line.close();
   }
 
@@ -139,7 +147,7 @@ export class Worker {
   async #leaseSome(free, wait) {
     const { batch, lease, where } = this.#options;
     const sql = statements.lease(this.queue.table, where, lease, free * batch, wait);
-    const found = jobsOf((await this.#waits.run(sql))[0]);
+    const found = jobsOf((await this.#waits.run(sql, wait + Math.max(lease, ANSWER_PATIENCE)))[0]);
     this.#begin(found.filter((job) => !this.#runsAlready(job)));
     return found.length > 0;
   }
