@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,38 @@ class Deadlock:
     def end(self) -> None:
         self._waiting.join(PATIENCE)
         self._other.rollback()
+
+
+class Gate:
+    """Between a driver and the server. What arrives while it is silent is lost, and nothing is closed."""
+
+    def __init__(self, case: Case) -> None:
+        self.is_silent = False
+        folder = tempfile.TemporaryDirectory()
+        case.addCleanup(folder.cleanup)
+        self.path = f"{folder.name}/gate"
+        self._listens = socket.socket(socket.AF_UNIX)
+        self._listens.bind(self.path)
+        self._listens.listen()
+        case.addCleanup(self._listens.close)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                one, _ = self._listens.accept()
+                other = socket.socket(socket.AF_UNIX)
+                other.connect(SOCKET)
+                for ends in ((one, other), (other, one)):
+                    threading.Thread(target=self._copy, args=ends, daemon=True).start()
+
+    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                if not self.is_silent:
+                    other.sendall(data)
+        with suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)
 
 
 class Case(unittest.TestCase):

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import aiomysql
-from support import PATIENCE, SOCKET, Case, Deadlock
+from support import PATIENCE, SOCKET, Case, Deadlock, Gate
 
 from remora_queue import InTransaction, LeaseLost, Message, Queue, QueueError, Retry, aio
 
@@ -292,6 +292,33 @@ class Asyncio(Case):
         asyncio.run(asyncio.wait_for(one.run(), PATIENCE))
         self.assertEqual(ran, [1])
         self.assertEqual(self.count("overdue"), 0)
+
+    def test_an_extension_that_is_not_answered_does_not_hold_up_the_next(self) -> None:
+        gate = Gate(self)
+        queue = self.queue("silent")
+        self.put(queue, 1)
+
+        async def connect() -> Any:
+            return await aiomysql.connect(unix_socket=gate.path, user="root", db=self.database)
+
+        async def until_extended() -> None:
+            first = self.leased_until("silent")
+            while (self.leased_until("silent") or 0) <= first + 0.5:
+                await asyncio.sleep(0.03)
+
+        async def work(_job: Any) -> None:
+            await until_extended()
+            gate.is_silent = True
+            while not any("could not be extended" in line for line in logs.output):
+                await asyncio.sleep(0.03)
+            gate.is_silent = False
+            await until_extended()
+            one.stop()
+
+        one = aio.Worker(queue, work, connect=connect, lease=3)
+        with self.assertLogs("remora_queue", "WARNING") as logs:
+            asyncio.run(asyncio.wait_for(one.run(), PATIENCE))
+        self.assertEqual(self.count("silent"), 0)
 
     def test_what_will_never_work_ends_the_worker(self) -> None:
         async def work(job: Any) -> None:

@@ -6,12 +6,13 @@ import random
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pymysql
-from support import PATIENCE, SERVER, Case, Deadlock, until
+from support import PATIENCE, SERVER, Case, Deadlock, Gate, until
 
 from remora_queue import Message, Queue, QueueError, Retry, Worker, worker
 from remora_queue._errors import number_of
@@ -271,6 +272,29 @@ class Work(Case):
 
         Slow(queue, work, concurrency=2).run(once=True)
         self.assertEqual(tries, [1, 2])
+
+    def test_an_extension_that_is_not_answered_does_not_hold_up_the_next(self) -> None:
+        gate = Gate(self)
+        connect = partial(pymysql.connect, **{**SERVER, "unix_socket": gate.path}, database=self.database)
+        queue = self.queue("silent")
+        self.put(queue, 1)
+
+        def until_extended() -> None:
+            first = self.leased_until("silent")
+            until("it is not extended", lambda: (self.leased_until("silent") or 0) > first + 0.5)
+
+        def work(_job: Any) -> None:
+            until_extended()
+            gate.is_silent = True
+            until("it is not seen", lambda: any("could not be extended" in line for line in logs.output))
+            gate.is_silent = False
+            until_extended()
+            one.stop()
+
+        one = Worker(queue, work, connect=connect, lease=3)
+        with self.assertLogs("remora_queue", "WARNING") as logs:
+            one.run()
+        self.assertEqual(self.count("silent"), 0)
 
     def test_what_will_never_work_ends_the_worker(self) -> None:
         queue = self.queue("wrong")

@@ -22,6 +22,7 @@ from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX
 from ._errors import INTERRUPTED, LASTING, LeaseLost, Retry, check_mark_failed, number_of, reason_of
 from ._job import Job, jobs_of, stale_among
+from ._link import ANSWER_PATIENCE
 from ._queue import Message, Queue
 
 log = logging.getLogger("remora_queue")
@@ -126,18 +127,22 @@ class _Line:
         self._lock = asyncio.Lock()
         self.id: int | None = None
 
-    async def run(self, sql: str, values: Sequence[Any] = ()) -> Any:
+    async def run(self, sql: str, values: Sequence[Any] = (), limit: float | None = None) -> Any:
+        """After `limit` seconds without an answer the connection is closed: a broken one may never answer."""
         async with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = await self._connect()
-                    await _run(self._connection, "SET autocommit = 1")
-                    self.id = int((await _run(self._connection, "SELECT CONNECTION_ID()"))[0])
-                return await _run(self._connection, sql, values)
-            except BaseException as error:
-                if number_of(error) not in INTERRUPTED:
-                    self.close()
-                raise
+            return await asyncio.wait_for(self._run(sql, values), limit)
+
+    async def _run(self, sql: str, values: Sequence[Any]) -> Any:
+        try:
+            if self._connection is None:
+                self._connection = await self._connect()
+                await _run(self._connection, "SET autocommit = 1")
+                self.id = int((await _run(self._connection, "SELECT CONNECTION_ID()"))[0])
+            return await _run(self._connection, sql, values)
+        except BaseException as error:
+            if number_of(error) not in INTERRUPTED:
+                self.close()
+            raise
 
     def close(self) -> None:
         connection, self._connection, self.id = self._connection, None, None
@@ -175,7 +180,7 @@ class Keeper:
             if not jobs:
                 continue
             try:
-                stale = stale_among((await self._line.run(*statements.extend(jobs, self._lease)))[1])
+                stale = stale_among((await self._line.run(*statements.extend(jobs, self._lease), self._lease))[1])
             except Exception as error:
                 log.warning("leases could not be extended, which is tried again: %s", error)
                 continue
@@ -372,7 +377,7 @@ class Worker:
         until = asyncio.get_running_loop().time() + self.lease
         while True:
             try:
-                stale = stale_among((await self._ends.run(*statement))[1])
+                stale = stale_among((await self._ends.run(*statement, max(self.lease, ANSWER_PATIENCE)))[1])
                 break
             except Exception as error:
                 log.warning("ends of jobs could not be told, which is tried again: %s", error)
