@@ -1,7 +1,7 @@
 // How tasks wait for each other.
 
 /** The longest time of a timer. */
-const TIMER_MAX_MS = 2 ** 31 - 1;
+export const TIMER_MAX_MS = 2 ** 31 - 1;
 
 /** Seconds between two tries to reach the server: at first, and at most. */
 const PAUSE_FIRST = 0.1;

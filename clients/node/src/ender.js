@@ -3,7 +3,7 @@
 import { Change, Pauses, sleep } from './change.js';
 import { isLasting } from './errors.js';
 import { staleAmong } from './job.js';
-import { Line } from './link.js';
+import { ANSWER_PATIENCE, Line } from './link.js';
 import * as statements from './statements.js';
 
 /** In place of a failure: nobody has tried it. */
@@ -55,7 +55,7 @@ export class Ender {
       if (!this.#left.length) return;
       const some = this.#next();
       try {
-        const [, stale] = await this.#line.run(sqlFor(some));
+        const [, stale] = await this.#line.run(sqlFor(some), Math.max(this.#lease, ANSWER_PATIENCE));
         this.#told(some, staleAmong(stale));
         pauses.reset();
       } catch (error) {

@@ -12,6 +12,9 @@ for (let number = 51001; number <= 51007; number += 1) LASTING.add(number);
 /** KILL QUERY of a connection that is gone. */
 export const UNKNOWN_THREAD = 1094;
 
+/** RELEASE SAVEPOINT of one that is not there. */
+export const NO_SAVEPOINT = 1305;
+
 export class QueueError extends Error {}
 export class NotAQueue extends QueueError {}
 export class InTransaction extends QueueError {}

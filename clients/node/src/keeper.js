@@ -56,7 +56,8 @@ export class Keeper {
     const tokens = [...jobs.keys()];
     for (let at = 0; at < tokens.length; at += statements.TOKENS_AT_ONCE) {
       const some = tokens.slice(at, at + statements.TOKENS_AT_ONCE);
-      const [, stale] = await this.#line.run(statements.extend(some, this.#lease));
+      // A connection that does not answer must not use up the lease.
+      const [, stale] = await this.#line.run(statements.extend(some, this.#lease), this.#lease);
       for (const token of staleAmong(stale)) {
         const job = jobs.get(token);
         // One that is leased again meanwhile has another token, and one that has ended is gone.

@@ -1,5 +1,6 @@
 // Statements on connections of either driver.
 
+import { TIMER_MAX_MS } from './change.js';
 import { isInterrupted, WrongValue } from './errors.js';
 
 /** Whatever the connection's own options are. */
@@ -36,12 +37,18 @@ export async function run(connection, sql) {
   return Array.isArray(rows) ? rows[0] : undefined;
 }
 
+/** Seconds. No answer takes longer, unless the connection is broken. */
+export const ANSWER_PATIENCE = 30;
+
 /** A connection of a worker's own: opened at its first statement, and again after an error. */
 export class Line {
   #connect;
   #autocommit;
   #closed = false;
-  #busy = false;
+  /** What is being opened, if it is still wanted. */
+  #opening;
+  /** Ends the statement that is under way with an error. */
+  #giveUp;
 
   constructor(connect, autocommit = 1) {
     this.#connect = connect;
@@ -50,43 +57,75 @@ export class Line {
     this.id = undefined;
   }
 
-  async run(sql) {
-    this.#busy = true;
+  /** After so many seconds without an answer the connection is closed: a broken one may never answer. */
+  async run(sql, limit) {
+    let timer;
+    const late = new Promise((_resolve, reject) => {
+      this.#giveUp = reject;
+      if (limit === undefined) return;
+      const text = `no answer within ${limit} s`;
+      timer = setTimeout(() => reject(new Error(text)), Math.min(limit * 1000, TIMER_MAX_MS));
+    });
     try {
-      if (!this.connection) await this.#open();
-      return await run(this.connection, sql);
+      return await Promise.race([this.#answer(sql), late]);
     } catch (error) {
       if (!isInterrupted(error)) this.#drop();
       throw error;
     } finally {
-      this.#busy = false;
+      clearTimeout(timer);
+      this.#giveUp = undefined;
     }
   }
 
+  async #answer(sql) {
+    if (!this.connection) await this.#open();
+    return run(this.connection, sql);
+  }
+
   async #open() {
+    const opening = (this.#opening = {});
     const connection = await this.#connect();
     recognised(connection);
-    this.connection = connection;
     // A driver tells of a lost connection also in this way, which would end the program.
     connection.on('error', () => {});
-    if (this.#closed) throw new Error('closed meanwhile');
+    const check = () => {
+      if (!this.#closed && this.#opening === opening) return;
+      destroy(connection);
+      throw new Error('closed meanwhile');
+    };
+    check();
+    this.connection = connection;
     await run(connection, `SET autocommit = ${this.#autocommit}`);
-    this.id = String((await run(connection, 'SELECT CONNECTION_ID()'))[0]);
+    const [id] = await run(connection, 'SELECT CONNECTION_ID()');
+    check();
+    this.id = String(id);
   }
 
   #drop() {
-    this.connection?.destroy();
-    this.connection = this.id = undefined;
+    if (this.connection) destroy(this.connection);
+    this.connection = this.id = this.#opening = undefined;
+  }
+
+  /** Ends the statement that is under way, and closes the connection. */
+  abort() {
+    this.#giveUp?.(new Error('closed meanwhile'));
+    this.#drop();
   }
 
   /** For good. */
   close() {
     this.#closed = true;
     // A pool would give it to others, with what was set here.
-    if (this.#busy || !this.connection || 'release' in this.connection) {
-      this.#drop();
+    if (this.#giveUp || !this.connection || 'release' in this.connection) {
+      this.abort();
     } else {
       Promise.resolve(this.connection.end()).catch(() => {});
     }
   }
+}
+
+function destroy(connection) {
+  connection.destroy();
+  // mysql2 only says that it is done, and while the server does not hear that, the program would not end.
+  (connection.connection ?? connection).stream?.destroy?.();
 }

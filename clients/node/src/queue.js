@@ -2,7 +2,16 @@
 
 import { randomUUID } from 'node:crypto';
 
-import { delayed, failureOf, InTransaction, LeaseLost, NotAQueue, QueueError, Retry } from './errors.js';
+import {
+  delayed,
+  failureOf,
+  InTransaction,
+  LeaseLost,
+  NO_SAVEPOINT,
+  NotAQueue,
+  QueueError,
+  Retry,
+} from './errors.js';
 import { jobsOf } from './job.js';
 import { Keeper } from './keeper.js';
 import { run } from './link.js';
@@ -168,6 +177,7 @@ export class Queue {
     keeper?.add(job);
     try {
       if (autocommit) await run(connection, 'START TRANSACTION');
+      await run(connection, statements.MARK);
       await endWith(connection, job, async () => {
         await work(job);
         keeper?.close();
@@ -181,16 +191,30 @@ export class Queue {
   }
 }
 
-/** Works within a transaction, and ends the message with it. While that is under way the token is stale. */
+/**
+ * Works within a transaction that has a MARK, and ends the message with it. While that is under way the token
+ * is stale.
+ */
 export async function endWith(connection, job, work) {
   await work();
   if (job.failure) throw new Retry(job.failure.reason, job.failure);
+  await checkTransaction(connection);
   // Last, so that the row is locked for a short time only.
   const [count] = await run(connection, statements.ack([job.token]));
   if (Number(count) !== 1) {
     throw new LeaseLost(`the lease of ${job.token} has ended: somebody else has this message`);
   }
   await run(connection, 'COMMIT');
+}
+
+/** An error that the work has ignored may have rolled it back. Then the message must not end without it. */
+async function checkTransaction(connection) {
+  try {
+    await run(connection, statements.CHECK_MARK);
+  } catch (error) {
+    if (error?.errno !== NO_SAVEPOINT) throw error;
+    throw new QueueError('the transaction of the job had ended before its message, as a deadlock does');
+  }
 }
 
 /** When the connection is gone, the server does both: it rolls back, and the lease ends. */

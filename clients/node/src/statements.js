@@ -75,5 +75,12 @@ export function state(database, table) {
   );
 }
 
+/**
+ * A savepoint is gone when its transaction has ended, as a deadlock ends it. @@in_transaction would say less:
+ * without autocommit the next statement begins another transaction.
+ */
+export const MARK = 'SAVEPOINT remora_queue_job';
+export const CHECK_MARK = 'RELEASE SAVEPOINT remora_queue_job';
+
 /** Ends what another connection waits for. */
 export const kill = (connection) => `KILL QUERY ${connection}`;

@@ -5,12 +5,15 @@ import { Ender, UNTRIED } from './ender.js';
 import { failureOf, isInterrupted, isLasting, QueueError, Retry, UNKNOWN_THREAD } from './errors.js';
 import { jobsOf } from './job.js';
 import { Keeper } from './keeper.js';
-import { Line } from './link.js';
+import { ANSWER_PATIENCE, Line } from './link.js';
 import { endWith, warn } from './queue.js';
 import * as statements from './statements.js';
 
 /** Seconds between two KILL QUERY: one that comes before the wait does nothing. */
 const KILL_EVERY = 0.2;
+
+/** After so many seconds without success the connection is closed instead. */
+const KILL_PATIENCE = 5;
 
 const SIGNALS = ['SIGTERM', 'SIGINT'];
 
@@ -92,6 +95,10 @@ export class Worker {
     const ended = fetching.then(() => (fetches = false));
     // It ends at once if it does not wait.
     await Promise.race([ended, sleep(0)]);
+    const patience = setTimeout(() => {
+      line.abort();
+      this.#waits.abort();
+    }, KILL_PATIENCE * 1000);
     while (fetches) {
       try {
         if (this.#waits.id) await line.run(statements.kill(this.#waits.id));
@@ -102,6 +109,7 @@ export class Worker {
       }
       await Promise.race([ended, sleep(KILL_EVERY)]);
     }
+    clearTimeout(patience);
     line.close();
   }
 
@@ -113,10 +121,15 @@ export class Worker {
         await this.#change.wait();
         continue;
       }
+      // A job that ends while the server answers may have put or returned something after the answer.
+      const wasIdle = this.#isIdle();
       try {
         const found = await this.#leaseSome(free, once ? 0 : this.#options.wait);
         pauses.reset();
-        if (once && !found) await this.#stopIfIdle();
+        if (once && !found) {
+          if (wasIdle) this.stop();
+          else await this.#untilIdle();
+        }
       } catch (error) {
         if (isInterrupted(error)) continue;
         if (isLasting(error)) {
@@ -134,16 +147,17 @@ export class Worker {
   async #leaseSome(free, wait) {
     const { batch, lease, where } = this.#options;
     const sql = statements.lease(this.queue.table, where, lease, free * batch, wait);
-    const found = jobsOf((await this.#waits.run(sql))[0]);
+    const found = jobsOf((await this.#waits.run(sql, wait + Math.max(lease, ANSWER_PATIENCE)))[0]);
     this.#begin(found.filter((job) => !this.#runsAlready(job)));
     return found.length > 0;
   }
 
-  /** Nothing waits. A job that runs may put something. */
-  async #stopIfIdle() {
-    const isIdle = () => !this.#busy && !this.#ready.length && !this.#running.size;
-    if (isIdle()) this.stop();
-    while (!this.#stopping && !isIdle()) await this.#change.wait();
+  #isIdle() {
+    return !this.#busy && !this.#running.size;
+  }
+
+  async #untilIdle() {
+    while (!this.#stopping && !this.#isIdle()) await this.#change.wait();
   }
 
   /** Whether this message is here: its lease has ended, or it was returned, and it came again. */
@@ -198,8 +212,9 @@ export class Worker {
   async #inTransaction(job) {
     const line = this.#idle.pop() ?? new Line(this.#options.connect, 0);
     try {
-      // Again on a new connection: the server may have ended one that had nothing to do.
-      await line.run('START TRANSACTION').catch(() => line.run('START TRANSACTION'));
+      // It begins the transaction. Again on a new connection: the server may have ended one that had nothing
+      // to do.
+      await line.run(statements.MARK).catch(() => line.run(statements.MARK));
       await endWith(line.connection, job, async () => {
         await this.handler(job, line.connection);
         this.#over(job);

@@ -28,6 +28,43 @@ export async function until(what, ready) {
   }
 }
 
+/** A transaction that another one ends by a deadlock, when it has changed something and goes on. */
+export class Deadlock {
+  #here;
+  #other;
+  #waiting;
+
+  /** `connection` does nothing else. It has changed more, so the server ends the other transaction. */
+  constructor(here, connection) {
+    this.#here = here;
+    this.#other = connection;
+  }
+
+  async prepare() {
+    const other = this.#other;
+    await other.query('DROP TABLE IF EXISTS ballast, locked');
+    await other.query('CREATE TABLE ballast ENGINE=InnoDB SELECT seq FROM seq_1_to_100');
+    await other.query('CREATE TABLE locked (n INT PRIMARY KEY, of INT) ENGINE=InnoDB');
+    await other.query('INSERT INTO locked VALUES (1, 0), (2, 0)');
+    await other.query('START TRANSACTION');
+    await other.query('UPDATE ballast SET seq = seq + 1');
+    await other.query('UPDATE locked SET of = 9 WHERE n = 2');
+  }
+
+  async meet(connection) {
+    await connection.query('UPDATE locked SET of = 1 WHERE n = 1');
+    this.#waiting = this.#other.query('UPDATE locked SET of = 9 WHERE n = 1');
+    const waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+    await until('the other one waits', async () => (await this.#here.value(waits)) > 0);
+    await assert.rejects(connection.query('UPDATE locked SET of = 1 WHERE n = 2'), { errno: 1213 });
+  }
+
+  async end() {
+    await this.#waiting;
+    await this.#other.query('ROLLBACK');
+  }
+}
+
 /** A promise, and the function that resolves it. */
 export function event() {
   let happen;

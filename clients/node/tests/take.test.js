@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 import { InTransaction, LeaseLost, Queue, Retry } from 'remora-queue';
 
-import { Case, until } from './support.js';
+import { Case, Deadlock, until } from './support.js';
 
 const here = await Case.start('node_take');
 
@@ -96,6 +96,33 @@ here.each('nothing is committed when the lease is lost', async (driver) => {
   await assert.rejects(losing, LeaseLost);
   assert(!(await done()).includes(5));
   assert.equal(await here.count(`${queue.dead}`), 0);
+});
+
+here.each('work that a deadlock has rolled back does not end the message', async (driver) => {
+  const [queue, connection] = await made('deadlock', driver, { tries: 5 });
+  await queue.put(connection, 1);
+  await connection.commit();
+  const why = 'the transaction of the job had ended before its message, as a deadlock does';
+  let tries = 1;
+  for (const autocommit of [0, 1]) {
+    await connection.query(`SET autocommit = ${autocommit}`);
+    // Without autocommit what follows is in another transaction.
+    for (const follows of ['', 'SELECT * FROM done']) {
+      const deadlock = new Deadlock(here, await here.connect(driver));
+      await deadlock.prepare();
+      const working = queue.take(connection, async (job) => {
+        assert.equal(job.tries, tries);
+        // Whoever ignores this has changed nothing.
+        await deadlock.meet(connection);
+        if (follows) await connection.query(follows);
+      });
+      await assert.rejects(working, { name: 'QueueError', message: why });
+      await deadlock.end();
+      tries += 1;
+    }
+  }
+  await queue.take(connection, (job) => assert.deepEqual([job.tries, job.why], [5, `QueueError: ${why}`]));
+  assert.equal(await here.count(queue.table), 0);
 });
 
 here.each('a lease is extended while the work goes on', async (driver) => {

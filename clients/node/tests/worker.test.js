@@ -6,7 +6,7 @@ import { inspect } from 'node:util';
 
 import { LeaseLost, Queue, QueueError, Retry, Worker } from 'remora-queue';
 
-import { Case, event, until } from './support.js';
+import { Case, Deadlock, event, until } from './support.js';
 
 const here = await Case.start('node_worker');
 
@@ -339,6 +339,52 @@ here.each('a transaction ends the message or changes nothing', async (driver) =>
   const dead = await here.run(`SELECT payload, failed FROM ${queue.dead}`);
   assert.deepEqual(dead, [['3', 3]], 'a transaction that fails each time does not come for ever');
   assert.equal(await here.count(queue.table), 0);
+});
+
+here.each('work that a deadlock has rolled back is done again', async (driver) => {
+  const { queue } = await made('deadlock', driver, 1);
+  await here.run(`CREATE TABLE deadlocked_${driver} (n INT PRIMARY KEY) ENGINE=InnoDB`);
+  const deadlock = new Deadlock(here, await here.connect(driver));
+  await deadlock.prepare();
+  const whys = [];
+  const handler = async (job, connection) => {
+    whys.push(job.why);
+    // Whoever ignores this has changed nothing.
+    if (job.tries === 1) await deadlock.meet(connection);
+    // In another transaction, if it is another one. Then it must not be kept.
+    if (job.tries < 3) await connection.query(`INSERT INTO deadlocked_${driver} VALUES (${job.tries})`);
+  };
+  await new Worker(queue, handler, { transaction: true, log: () => {} }).run({ once: true });
+  await deadlock.end();
+  const why = 'QueueError: the transaction of the job had ended before its message, as a deadlock does';
+  assert.deepEqual(whys, [null, why]);
+  assert.deepEqual(await here.run(`SELECT n FROM deadlocked_${driver}`), [[2]]);
+  assert.equal(await here.count(queue.table), 0);
+});
+
+here.each('an answer from before the end of a job does not end the worker', async (driver) => {
+  const { queue } = await made('before', driver, 1);
+  const tries = [];
+  const [answered, isAnswered] = event();
+  const [isKnown, know] = event();
+  const connect = here.through(driver, 'SELECT queue_', async (go, sql) => {
+    const answer = await go();
+    if (sql.includes('queue_nack')) setImmediate(know);
+    if (sql.includes('queue_lease') && tries.length === 1) {
+      // Nothing waits, because the job runs. This is heard of when it has failed, and waits again.
+      isAnswered();
+      await isKnown;
+    }
+    return answer;
+  });
+  const handler = async (job) => {
+    tries.push(job.tries);
+    if (job.tries > 1) return;
+    await answered;
+    throw new Retry('once more', { delay: 0 });
+  };
+  await new Worker(queue, handler, { concurrency: 2, connect }).run({ once: true });
+  assert.deepEqual(tries, [1, 2]);
 });
 
 here.each('what will never work ends the worker', async (driver) => {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,72 @@ def until(what: str, ready: Any) -> None:
     while not ready():
         assert time.monotonic() < end, f"not within {PATIENCE} s: {what}"
         time.sleep(0.03)
+
+
+class Deadlock:
+    """A transaction that changes something, and by which the server ends another one that has changed less."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._other = case.connect()
+        self._run("DROP TABLE IF EXISTS ballast, locked")
+        self._run("CREATE TABLE ballast ENGINE=InnoDB SELECT seq FROM seq_1_to_100")
+        self._run("CREATE TABLE locked (n INT PRIMARY KEY, of INT) ENGINE=InnoDB")
+        self._run("INSERT INTO locked VALUES (1, 0), (2, 0)")
+        self._other.commit()
+        self._run("UPDATE ballast SET seq = seq + 1")
+        self._run("UPDATE locked SET of = 9 WHERE n = 2")
+        wait = "UPDATE locked SET of = 9 WHERE n = 1"
+        self._waiting = threading.Thread(target=self._run, args=(wait,), daemon=True)
+
+    # The other transaction calls these with what it has changed.
+    FIRST = "UPDATE locked SET of = 1 WHERE n = 1"
+    LAST = "UPDATE locked SET of = 1 WHERE n = 2"
+
+    def _run(self, sql: str) -> None:
+        self._other.cursor().execute(sql)
+
+    def meet(self) -> None:
+        """After FIRST: then LAST is a deadlock."""
+        self._waiting.start()
+        sql = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        until("nobody waits", lambda: self._case.value(sql))
+
+    def end(self) -> None:
+        self._waiting.join(PATIENCE)
+        self._other.rollback()
+
+
+class Gate:
+    """Between a driver and the server. What arrives while it is silent is lost, and nothing is closed."""
+
+    def __init__(self, case: Case) -> None:
+        self.is_silent = False
+        folder = tempfile.TemporaryDirectory()
+        case.addCleanup(folder.cleanup)
+        self.path = f"{folder.name}/gate"
+        self._listens = socket.socket(socket.AF_UNIX)
+        self._listens.bind(self.path)
+        self._listens.listen()
+        case.addCleanup(self._listens.close)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                one, _ = self._listens.accept()
+                other = socket.socket(socket.AF_UNIX)
+                other.connect(SOCKET)
+                for ends in ((one, other), (other, one)):
+                    threading.Thread(target=self._copy, args=ends, daemon=True).start()
+
+    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                if not self.is_silent:
+                    other.sendall(data)
+        with suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)
 
 
 class Case(unittest.TestCase):

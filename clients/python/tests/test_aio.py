@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest import mock
 
 import aiomysql
-from support import PATIENCE, SOCKET, Case
+from support import PATIENCE, SOCKET, Case, Deadlock, Gate
 
 from remora_queue import InTransaction, LeaseLost, Message, Queue, QueueError, Retry, aio
 
@@ -98,6 +99,76 @@ class Asyncio(Case):
 
         self.with_connection(work)
         self.assertEqual(self.count("late"), 0)
+
+    def test_fail_is_a_failed_try(self) -> None:
+        queue = self.queue("failed")
+        self.put(queue, 1)
+
+        async def work(connection: Any) -> None:
+            with self.assertRaisesRegex(Retry, "^not now$"):
+                async with aio.take(connection, queue) as job:
+                    assert job
+                    job.fail("not now", delay=0)
+            async with aio.take(connection, queue) as job:
+                assert job
+                self.assertEqual((job.tries, job.why), (2, "not now"))
+
+        self.with_connection(work)
+
+    def test_work_that_a_deadlock_has_rolled_back_does_not_end_the_message(self) -> None:
+        why = "the transaction of the job had ended before its message, as a deadlock does"
+
+        async def work(connection: Any) -> None:
+            for autocommit in (True, False):
+                await connection.autocommit(autocommit)
+                queue = self.queue(f"deadlock_{autocommit}")
+                self.put(queue, 1)
+                deadlock = Deadlock(self)
+                with self.assertRaisesRegex(QueueError, why):
+                    async with aio.take(connection, queue), connection.cursor() as cursor:
+                        await cursor.execute(deadlock.FIRST)
+                        deadlock.meet()
+                        with self.assertRaises(aiomysql.OperationalError) as raised:
+                            await cursor.execute(deadlock.LAST)
+                        # Whoever ignores this has changed nothing.
+                        self.assertEqual(raised.exception.args[0], 1213)
+                        # Without autocommit this is in another transaction.
+                        await cursor.execute("SELECT * FROM ballast LIMIT 0")
+                deadlock.end()
+                async with aio.take(connection, queue) as job:
+                    assert job
+                    self.assertEqual((job.tries, job.why), (2, f"QueueError: {why}"))
+                self.assertEqual(self.count(queue.name), 0)
+
+        self.with_connection(work)
+
+    def test_an_answer_from_before_the_end_of_a_job_does_not_end_the_worker(self) -> None:
+        queue = self.queue("before")
+        self.put(queue, 1)
+        tries = []
+        answered = asyncio.Event()
+        run = aio._Line.run
+
+        async def slow(line: Any, sql: str, *values: Any) -> Any:
+            answer = await run(line, sql, *values)
+            if "queue_lease_json" in sql and answer[0] == "[]" and not answered.is_set():
+                # This is heard of when the job that ran has failed, and its message waits again.
+                answered.set()
+                while one._tasks:
+                    await asyncio.wait(one._tasks)
+                    await asyncio.sleep(0)
+            return answer
+
+        async def work(job: Any) -> None:
+            tries.append(job.tries)
+            if job.tries == 1:
+                await asyncio.wait_for(answered.wait(), PATIENCE)
+                raise Retry("once more", delay=0)
+
+        one = aio.Worker(queue, work, connect=self.open, concurrency=2)
+        with mock.patch.object(aio._Line, "run", slow):
+            asyncio.run(asyncio.wait_for(one.run(once=True), PATIENCE))
+        self.assertEqual(tries, [1, 2])
 
     def test_jobs_are_done_or_tried_again_or_dead(self) -> None:
         queue = self.queue("some")
@@ -221,6 +292,33 @@ class Asyncio(Case):
         asyncio.run(asyncio.wait_for(one.run(), PATIENCE))
         self.assertEqual(ran, [1])
         self.assertEqual(self.count("overdue"), 0)
+
+    def test_an_extension_that_is_not_answered_does_not_hold_up_the_next(self) -> None:
+        gate = Gate(self)
+        queue = self.queue("silent")
+        self.put(queue, 1)
+
+        async def connect() -> Any:
+            return await aiomysql.connect(unix_socket=gate.path, user="root", db=self.database)
+
+        async def until_extended() -> None:
+            first = self.leased_until("silent")
+            while (self.leased_until("silent") or 0) <= first + 0.5:
+                await asyncio.sleep(0.03)
+
+        async def work(_job: Any) -> None:
+            await until_extended()
+            gate.is_silent = True
+            while not any("could not be extended" in line for line in logs.output):
+                await asyncio.sleep(0.03)
+            gate.is_silent = False
+            await until_extended()
+            one.stop()
+
+        one = aio.Worker(queue, work, connect=connect, lease=3)
+        with self.assertLogs("remora_queue", "WARNING") as logs:
+            asyncio.run(asyncio.wait_for(one.run(), PATIENCE))
+        self.assertEqual(self.count("silent"), 0)
 
     def test_what_will_never_work_ends_the_worker(self) -> None:
         async def work(job: Any) -> None:

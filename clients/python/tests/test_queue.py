@@ -10,7 +10,7 @@ from typing import Any
 import pymysql
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
-from support import SERVER, SOCKET, Case, until
+from support import SERVER, SOCKET, Case, Deadlock, until
 
 from remora_queue import InTransaction, LeaseLost, Message, NotAQueue, Queue, QueueError, Retry, literal
 from remora_queue._job import split_tokens
@@ -246,6 +246,43 @@ class Take(Case):
             other.execute("SELECT queue_lease_json(600, 1, 'lost', 60)")
             self.assertIn('"try":2', other.fetchone()[0])
         self.assertNotIn(5, self.done())
+
+    def test_fail_is_a_failed_try(self) -> None:
+        queue = self.queue("failed")
+        connection = self.connect(autocommit=True)
+        queue.put(connection, 1)
+        with self.assertRaisesRegex(Retry, "^not now$"), queue.take(connection) as job:
+            assert job
+            connection.cursor().execute("INSERT INTO done VALUES (6)")
+            job.fail("not now", delay=0)
+        self.assertNotIn(6, self.done())
+        with queue.take(connection) as job:
+            assert job
+            self.assertEqual((job.tries, job.why), (2, "not now"))
+
+    def test_work_that_a_deadlock_has_rolled_back_does_not_end_the_message(self) -> None:
+        why = "the transaction of the job had ended before its message, as a deadlock does"
+        for autocommit in (True, False):
+            queue = self.queue(f"deadlock_{autocommit}")
+            connection = self.connect(autocommit=autocommit)
+            cursor = connection.cursor()
+            queue.put(connection, 1)
+            connection.commit()
+            deadlock = Deadlock(self)
+            with self.assertRaisesRegex(QueueError, why), queue.take(connection):
+                cursor.execute(deadlock.FIRST)
+                deadlock.meet()
+                with self.assertRaises(pymysql.err.OperationalError) as raised:
+                    cursor.execute(deadlock.LAST)
+                # Whoever ignores this has changed nothing.
+                self.assertEqual(raised.exception.args[0], 1213)
+                # Without autocommit this is in another transaction.
+                cursor.execute("SELECT * FROM done")
+            deadlock.end()
+            with queue.take(connection) as job:
+                assert job
+                self.assertEqual((job.tries, job.why), (2, f"QueueError: {why}"))
+            self.assertEqual(self.value(f"SELECT COUNT(*) FROM {queue.name}"), 0)
 
     def test_a_lease_is_extended_while_the_block_runs(self) -> None:
         queue = self.queue("kept", connect=self.plain)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pymysql
-from support import PATIENCE, SERVER, Case, until
+from support import PATIENCE, SERVER, Case, Deadlock, Gate, until
 
 from remora_queue import Message, Queue, QueueError, Retry, Worker, worker
 from remora_queue._errors import number_of
@@ -217,6 +219,82 @@ class Work(Case):
         dead = self.run_sql("SELECT payload, failed FROM exact_dead")
         self.assertEqual(dead, [("3", 3)], "a transaction that fails each time does not come for ever")
         self.assertEqual(self.count("exact"), 0)
+
+    def test_work_that_a_deadlock_has_rolled_back_is_done_again(self) -> None:
+        queue = self.queue("deadlock")
+        self.run_sql("CREATE TABLE deadlocked (n INT PRIMARY KEY) ENGINE=InnoDB")
+        self.put(queue, 1)
+        deadlock = Deadlock(self)
+        whys = []
+
+        @worker(queue, transaction=True)
+        def work(job: Any, connection: Any) -> None:
+            whys.append(job.why)
+            cursor = connection.cursor()
+            if job.tries == 1:
+                cursor.execute(deadlock.FIRST)
+                deadlock.meet()
+                # Whoever ignores this has changed nothing.
+                with suppress(pymysql.err.OperationalError):
+                    cursor.execute(deadlock.LAST)
+            # The first one is in another transaction. Then it must not be kept.
+            cursor.execute("INSERT INTO deadlocked VALUES (%s)", (job.tries,))
+
+        with self.assertLogs("remora_queue", "WARNING"):
+            work.run(once=True)
+        deadlock.end()
+        why = "QueueError: the transaction of the job had ended before its message, as a deadlock does"
+        self.assertEqual(whys, [None, why])
+        self.assertEqual(self.run_sql("SELECT n FROM deadlocked"), [(2,)])
+        self.assertEqual(self.count("deadlock"), 0)
+
+    def test_an_answer_from_before_the_end_of_a_job_does_not_end_the_worker(self) -> None:
+        queue = self.queue("before")
+        self.put(queue, 1)
+        tries = []
+        answered = threading.Event()
+
+        class Slow(Worker):
+            """Hears that nothing waits when the job that ran has failed, and its message waits again."""
+
+            def _lease_some(self, free: int, wait: float) -> bool:
+                found = super()._lease_some(free, wait)
+                if not found and not answered.is_set():
+                    answered.set()
+                    until("it does not end", lambda: not self._running and self._free == self.concurrency)
+                return found
+
+        def work(job: Any) -> None:
+            tries.append(job.tries)
+            if job.tries == 1:
+                self.assertTrue(answered.wait(PATIENCE))
+                raise Retry("once more", delay=0)
+
+        Slow(queue, work, concurrency=2).run(once=True)
+        self.assertEqual(tries, [1, 2])
+
+    def test_an_extension_that_is_not_answered_does_not_hold_up_the_next(self) -> None:
+        gate = Gate(self)
+        connect = partial(pymysql.connect, **{**SERVER, "unix_socket": gate.path}, database=self.database)
+        queue = self.queue("silent")
+        self.put(queue, 1)
+
+        def until_extended() -> None:
+            first = self.leased_until("silent")
+            until("it is not extended", lambda: (self.leased_until("silent") or 0) > first + 0.5)
+
+        def work(_job: Any) -> None:
+            until_extended()
+            gate.is_silent = True
+            until("it is not seen", lambda: any("could not be extended" in line for line in logs.output))
+            gate.is_silent = False
+            until_extended()
+            one.stop()
+
+        one = Worker(queue, work, connect=connect, lease=3)
+        with self.assertLogs("remora_queue", "WARNING") as logs:
+            one.run()
+        self.assertEqual(self.count("silent"), 0)
 
     def test_what_will_never_work_ends_the_worker(self) -> None:
         queue = self.queue("wrong")

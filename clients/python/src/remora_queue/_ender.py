@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from . import _link
 from . import _statements as statements
 from ._errors import LASTING, number_of
 from ._job import Job, stale_among
@@ -70,7 +71,7 @@ class Ender:
                 if self._closed and not left:
                     break
             try:
-                link = link or OwnLink(self._connect)
+                link = link or OwnLink(self._connect, limit=max(self._lease, _link.ANSWER_PATIENCE))
                 while left:
                     done = self._one_statement(link, left)
                     left = left[done:]

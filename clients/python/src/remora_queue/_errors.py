@@ -13,6 +13,10 @@ INTERRUPTED = frozenset([1317, 1969])
 UNKNOWN_THREAD = 1094
 
 
+# RELEASE SAVEPOINT of one that is not there.
+_NO_SAVEPOINT = 1305
+
+
 class QueueError(Exception):
     """The base of this package's own errors. Those of the driver pass through as they are."""
 
@@ -48,6 +52,12 @@ def number_of(error: BaseException) -> int | None:
         return None
     # PyMySQL and aiomysql read the number with a sign: 51001 is -14535 there.
     return number + 0x10000 if number < 0 else number
+
+
+def check_mark_failed(error: BaseException) -> None:
+    """After an error of CHECK_MARK: if work has gone with its transaction, its message must not end."""
+    if number_of(error) == _NO_SAVEPOINT:
+        raise QueueError("the transaction of the job had ended before its message, as a deadlock does") from None
 
 
 def reason_of(error: BaseException) -> str:

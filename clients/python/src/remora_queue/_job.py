@@ -39,7 +39,7 @@ class Job:
         return int(self.token.rpartition(":")[2].partition("-")[0])
 
     def fail(self, reason: str, delay: float | None = None) -> None:
-        """Says that this job of a batch has failed. The others are done unless they fail too."""
+        """Says that this job has failed. The others of its batch are done unless they fail too."""
         self.failure = (reason, delay)
 
     def comes_again(self, job: Job) -> None:

@@ -53,7 +53,8 @@ class Keeper:
             if not jobs:
                 continue
             try:
-                link = link or OwnLink(self._connect)
+                # A connection that does not answer must not use up the lease.
+                link = link or OwnLink(self._connect, limit=self._lease)
                 self._extend(link, jobs)
             except Exception as error:
                 log.warning("leases could not be extended, which is tried again: %s", error)

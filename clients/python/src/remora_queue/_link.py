@@ -42,15 +42,30 @@ class Link:
         self.connection.rollback()
 
 
+# Seconds. No answer takes longer, unless the connection is broken.
+ANSWER_PATIENCE = 30.0
+
+
+def _limit_answers(connection: Any, seconds: float) -> None:
+    """PyMySQL has the limit only as an argument of connect(). A shorter one remains."""
+    # SQLAlchemy has its own around it.
+    driver = getattr(getattr(connection, "connection", connection), "driver_connection", connection)
+    if hasattr(driver, "_read_timeout"):
+        driver._read_timeout = min(driver._read_timeout or seconds, seconds)
+
+
 class OwnLink(Link):
     """A connection that a worker opens and closes itself. Each statement commits itself."""
 
-    def __init__(self, connect: Connect, autocommit: bool = True) -> None:
+    def __init__(self, connect: Connect, autocommit: bool = True, limit: float | None = None) -> None:
+        """After `limit` seconds without an answer PyMySQL closes the connection, with an error."""
         connection = connect()
         # A pool would give it to others later, with what was set here.
         if hasattr(connection, "detach"):
             connection.detach()
         super().__init__(connection)
+        if limit is not None:
+            _limit_answers(connection, limit)
         try:
             self.run(f"SET autocommit = {int(autocommit)}")
             self.id = int(self.run("SELECT CONNECTION_ID()")[0])

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from . import _statements as statements
-from ._errors import InTransaction, LeaseLost, NotAQueue, QueueError, Retry, reason_of
+from ._errors import InTransaction, LeaseLost, NotAQueue, QueueError, Retry, check_mark_failed, reason_of
 from ._job import Job, jobs_of
 from ._keeper import Keeper
 from ._link import Connect, Link
@@ -231,6 +231,7 @@ class Queue:
         job = jobs[0]
         if int(autocommit):
             link.run("START TRANSACTION")
+        link.run(statements.MARK)
         keeper = Keeper(self.connect, lease) if self.connect else None
         try:
             try:
@@ -239,10 +240,9 @@ class Queue:
                 yield job
                 if keeper:
                     keeper.remove(job)
-                # Last, so that the row is locked for a short time only.
-                if not int(link.run(*statements.ack([job.token]))[0]):
-                    raise LeaseLost(f"the lease of {job.token} has ended: somebody else has this message")
-                link.commit()
+                if job.failure:
+                    raise Retry(*job.failure)
+                end_in_transaction(link, job)
             finally:
                 if keeper:
                     keeper.close()
@@ -252,6 +252,19 @@ class Queue:
             if not isinstance(error, LeaseLost):
                 link.run(*statements.nack([job.token], reason_of(error), delay))
             raise
+
+
+def end_in_transaction(link: Link, job: Job) -> None:
+    """Ends a message and the transaction, which has a MARK."""
+    try:
+        link.run(statements.CHECK_MARK)
+    except Exception as error:
+        check_mark_failed(error)
+        raise
+    # Last, so that the row is locked for a short time only.
+    if not int(link.run(*statements.ack([job.token]))[0]):
+        raise LeaseLost(f"the lease of {job.token} has ended: somebody else has this message")
+    link.commit()
 
 
 def _create(table: str, columns: list[str], options: list[str]) -> str:

@@ -60,6 +60,12 @@ def state(database: str | None, table: str) -> Statement:
     return f"SELECT @@in_transaction, @@autocommit, ({options})", (database, table)
 
 
+# A savepoint is gone when its transaction has ended, as a deadlock ends it. @@in_transaction would say less:
+# without autocommit the next statement begins another transaction.
+MARK = "SAVEPOINT remora_queue_job"
+CHECK_MARK = "RELEASE SAVEPOINT remora_queue_job"
+
+
 def kill(connection: int) -> str:
     """Ends what another connection waits for."""
     return f"KILL QUERY {connection:d}"

@@ -11,11 +11,11 @@ from typing import Any
 
 from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX, Ended, Ender
-from ._errors import INTERRUPTED, LASTING, LeaseLost, QueueError, Retry, number_of, reason_of
+from ._errors import INTERRUPTED, LASTING, QueueError, Retry, number_of, reason_of
 from ._job import Job, jobs_of
 from ._keeper import Keeper
 from ._link import Connect, OwnLink
-from ._queue import Queue
+from ._queue import Queue, end_in_transaction
 
 log = logging.getLogger("remora_queue")
 
@@ -145,8 +145,13 @@ class Worker:
         while free := self._until_free():
             try:
                 self._waiting = self._waiting or OwnLink(self.connect)
-                if not self._lease_some(free, 0 if once else self.wait) and once and self._is_idle():
-                    self.stop()
+                # A job that ends while the server answers may have put or returned something after the answer.
+                was_idle = self._is_idle()
+                if not self._lease_some(free, 0 if once else self.wait) and once:
+                    if was_idle:
+                        self.stop()
+                    else:
+                        self._until_idle()
                 pause = PAUSE_FIRST
             except Exception as error:
                 number = number_of(error)
@@ -174,16 +179,13 @@ class Worker:
             return 0 if self._stopping else self._free
 
     def _is_idle(self) -> bool:
-        """Whether no job runs. If one does, waits for it: it may put others."""
-
-        def idle() -> bool:
-            return self._free == self.concurrency and not self._ready and not self._running
-
+        """Whether no job runs."""
         with self._changed:
-            if idle():
-                return True
-            self._changed.wait_for(lambda: self._stopping or idle())
-            return False
+            return self._free == self.concurrency and not self._running
+
+    def _until_idle(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self._is_idle())
 
     def _lease_some(self, free: int, wait: float) -> bool:
         """Leases what the free threads can begin at once. Whether there was something."""
@@ -288,7 +290,8 @@ class Worker:
 
     def _call_in_transaction(self, link: OwnLink, job: Job) -> bool:
         """The function's changes and the end of the message are one COMMIT. False: nothing is left to end."""
-        link.run("START TRANSACTION")
+        # This begins the transaction.
+        link.run(statements.MARK)
         try:
             self.function(job, link.connection)
             # While the transaction has ended the row, its token is good for nobody.
@@ -296,9 +299,7 @@ class Worker:
             if job.failure:
                 link.rollback()
                 return True
-            if not int(link.run(*statements.ack([job.token]))[0]):
-                raise LeaseLost(f"the lease of {job.token} has ended: somebody else has this message")
-            link.commit()
+            end_in_transaction(link, job)
             return False
         except BaseException:
             link.rollback()

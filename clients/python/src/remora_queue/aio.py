@@ -20,8 +20,9 @@ from typing import Any
 
 from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX
-from ._errors import INTERRUPTED, LASTING, LeaseLost, Retry, number_of, reason_of
+from ._errors import INTERRUPTED, LASTING, LeaseLost, Retry, check_mark_failed, number_of, reason_of
 from ._job import Job, jobs_of, stale_among
+from ._link import ANSWER_PATIENCE
 from ._queue import Message, Queue
 
 log = logging.getLogger("remora_queue")
@@ -87,6 +88,7 @@ async def take(
     job = jobs[0]
     if int(autocommit):
         await _run(connection, "START TRANSACTION")
+    await _run(connection, statements.MARK)
     keeper = Keeper(connect, lease) if connect else None
     try:
         try:
@@ -96,6 +98,13 @@ async def take(
         finally:
             if keeper:
                 await keeper.close()
+        if job.failure:
+            raise Retry(*job.failure)
+        try:
+            await _run(connection, statements.CHECK_MARK)
+        except Exception as error:
+            check_mark_failed(error)
+            raise
         if not int((await _run(connection, *statements.ack([job.token])))[0]):
             raise LeaseLost(f"the lease of {job.token} has ended: somebody else has this message")
         await connection.commit()
@@ -118,18 +127,22 @@ class _Line:
         self._lock = asyncio.Lock()
         self.id: int | None = None
 
-    async def run(self, sql: str, values: Sequence[Any] = ()) -> Any:
+    async def run(self, sql: str, values: Sequence[Any] = (), limit: float | None = None) -> Any:
+        """After `limit` seconds without an answer the connection is closed: a broken one may never answer."""
         async with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = await self._connect()
-                    await _run(self._connection, "SET autocommit = 1")
-                    self.id = int((await _run(self._connection, "SELECT CONNECTION_ID()"))[0])
-                return await _run(self._connection, sql, values)
-            except BaseException as error:
-                if number_of(error) not in INTERRUPTED:
-                    self.close()
-                raise
+            return await asyncio.wait_for(self._run(sql, values), limit)
+
+    async def _run(self, sql: str, values: Sequence[Any]) -> Any:
+        try:
+            if self._connection is None:
+                self._connection = await self._connect()
+                await _run(self._connection, "SET autocommit = 1")
+                self.id = int((await _run(self._connection, "SELECT CONNECTION_ID()"))[0])
+            return await _run(self._connection, sql, values)
+        except BaseException as error:
+            if number_of(error) not in INTERRUPTED:
+                self.close()
+            raise
 
     def close(self) -> None:
         connection, self._connection, self.id = self._connection, None, None
@@ -167,7 +180,7 @@ class Keeper:
             if not jobs:
                 continue
             try:
-                stale = stale_among((await self._line.run(*statements.extend(jobs, self._lease)))[1])
+                stale = stale_among((await self._line.run(*statements.extend(jobs, self._lease), self._lease))[1])
             except Exception as error:
                 log.warning("leases could not be extended, which is tried again: %s", error)
                 continue
@@ -268,6 +281,8 @@ class Worker:
             if len(self._tasks) >= self.concurrency:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 continue
+            # A job that ends while the server answers may have put or returned something after the answer.
+            was_idle = not self._tasks
             try:
                 rows = (self.concurrency - len(self._tasks)) * self.batch
                 wait = 0 if once else self.wait
@@ -285,9 +300,10 @@ class Worker:
                 continue
             self._begin(found)
             if once and not found:
-                if not self._tasks:
+                if was_idle:
                     return
-                await asyncio.wait(self._tasks)
+                if self._tasks:
+                    await asyncio.wait(self._tasks)
 
     def _begin(self, found: list[Job]) -> None:
         new = [job for job in found if not self._runs_already(job)]
@@ -361,7 +377,7 @@ class Worker:
         until = asyncio.get_running_loop().time() + self.lease
         while True:
             try:
-                stale = stale_among((await self._ends.run(*statement))[1])
+                stale = stale_among((await self._ends.run(*statement, max(self.lease, ANSWER_PATIENCE)))[1])
                 break
             except Exception as error:
                 log.warning("ends of jobs could not be told, which is tried again: %s", error)
