@@ -120,7 +120,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use disk::RealDisk;
+    use disk::faults::FaultDisk;
 
     use super::*;
 
@@ -137,18 +137,19 @@ mod tests {
 
     #[test]
     fn a_state_is_replaced_and_a_damaged_one_is_no_beginning() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(State::read(&RealDisk, folder.path()).unwrap(), None);
+        let (disk, folder) = (FaultDisk::default(), Path::new("lake"));
+        disk.make_folder(folder).unwrap();
+        assert_eq!(State::read(&disk, folder).unwrap(), None);
         let mut state = State::new(Format::Jsonl, "b.000001:4".parse().unwrap());
         for at in [4, 5] {
             state.next.at = at;
-            state.write(&RealDisk, folder.path()).unwrap();
-            assert_eq!(State::read(&RealDisk, folder.path()).unwrap().as_ref(), Some(&state));
+            state.write(&disk, folder).unwrap();
+            assert_eq!(State::read(&disk, folder).unwrap().as_ref(), Some(&state));
         }
         state.version += 1;
-        state.write(&RealDisk, folder.path()).unwrap();
-        assert!(State::read(&RealDisk, folder.path()).unwrap_err().to_string().contains("another version"));
-        std::fs::write(folder.path().join(NAME), "{").unwrap();
-        assert!(State::read(&RealDisk, folder.path()).unwrap_err().to_string().contains("damaged"));
+        state.write(&disk, folder).unwrap();
+        assert!(State::read(&disk, folder).unwrap_err().to_string().contains("another version"));
+        disk.put(&folder.join(NAME), b"{");
+        assert!(State::read(&disk, folder).unwrap_err().to_string().contains("damaged"));
     }
 }

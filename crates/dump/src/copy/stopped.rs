@@ -67,8 +67,8 @@ pub(super) fn adopt(
     Ok(kept.iter().map(|entry| entry.place).collect())
 }
 
-/// Whether a table can be opened. Where DDL is not atomic (MySQL 5.6), a server that is killed while it makes a
-/// table may leave only its definition, and lists it.
+/// Whether a table can be opened. Where DDL is not atomic (MySQL 5.6), a server that is killed while it makes
+/// a table may leave only its definition, and lists it.
 fn opens(session: &mut Session, name: &TableName) -> Result<bool, Error> {
     match session.execute(&format!("SELECT 1 FROM {name} LIMIT 0")) {
         Err(error) if NOT_IN_ENGINE.iter().any(|code| error.code() == Some(*code)) => Ok(false),
