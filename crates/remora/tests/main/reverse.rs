@@ -8,7 +8,7 @@ use server::Session;
 use tempfile::TempDir;
 
 use crate::extract::{TABLES, data, execute, folder, mariadb, run, session};
-use crate::support::{Ended, mariadbs, of_today, on_products, products, start, tell};
+use crate::support::{Ended, mariadbs, newest, of_today, on_products, products, start, tell};
 
 /// A server with a log, somebody who changes it, and a folder for scripts.
 pub(crate) struct Play {
@@ -429,4 +429,25 @@ fn a_prepared_transaction_is_taken_back_only_if_it_was_committed() {
         execute(&mut play.session, &["XA ROLLBACK 'x'"]);
         play.refused(&["--gtid", &gtid], &["rolled back later"]);
     }
+}
+
+/// MySQL names the transaction that ends in the statement only.
+#[test]
+fn what_mysql_rolled_back_after_preparing_it_is_not_taken_back() {
+    let products = newest("what_mysql_rolled_back_after_preparing_it_is_not_taken_back");
+    on_products(&products, |product| {
+        let mut play = Play::new(product, &["--binlog-row-metadata=FULL"]);
+        let prepare = ["XA START 'x'", "INSERT INTO t VALUES (1)", "XA END 'x'", "XA PREPARE 'x'"];
+        let asked = ["--since", "-1h", "--table", "app.t"];
+        execute(&mut play.session, &["CREATE TABLE t (id INT PRIMARY KEY)"]);
+        execute(&mut play.session, &prepare);
+        play.refused(&asked, &["XA PREPARE", "whether it was committed"]);
+        execute(&mut play.session, &["XA ROLLBACK 'x'"]);
+        play.refused(&asked, &["rolled back later"]);
+        execute(&mut play.session, &["RESET BINARY LOGS AND GTIDS"]);
+        execute(&mut play.session, &prepare);
+        execute(&mut play.session, &["XA COMMIT 'x'"]);
+        play.back(&asked);
+        assert!(play.state("t").0.is_empty());
+    });
 }
