@@ -439,12 +439,13 @@ fn what_mysql_rolled_back_after_preparing_it_is_not_taken_back() {
         let mut play = Play::new(product, &["--binlog-row-metadata=FULL"]);
         let prepare = ["XA START 'x'", "INSERT INTO t VALUES (1)", "XA END 'x'", "XA PREPARE 'x'"];
         let asked = ["--since", "-1h", "--table", "app.t"];
-        execute(&mut play.session, &["CREATE TABLE t (id INT PRIMARY KEY)"]);
+        let reset = "RESET BINARY LOGS AND GTIDS";
+        execute(&mut play.session, &["CREATE TABLE t (id INT PRIMARY KEY)", reset]);
         execute(&mut play.session, &prepare);
         play.refused(&asked, &["XA PREPARE", "whether it was committed"]);
         execute(&mut play.session, &["XA ROLLBACK 'x'"]);
         play.refused(&asked, &["rolled back later"]);
-        execute(&mut play.session, &["RESET BINARY LOGS AND GTIDS"]);
+        execute(&mut play.session, &[reset]);
         execute(&mut play.session, &prepare);
         execute(&mut play.session, &["XA COMMIT 'x'"]);
         play.back(&asked);
