@@ -67,8 +67,12 @@ fn a_log_that_grows_meanwhile_is_written_once() {
         let mut begun = Wish::all(server, Format::Jsonl);
         begun.files = vec![path];
         stopped(&begun, |place, disk| {
+            let before = found(&disk);
             whole.write(&disk).unwrap();
             assert_eq!(all(&disk), expected, "{server} {place}");
+            // Whoever has read a file need not read it again.
+            let after = found(&disk);
+            assert!(before.iter().all(|(name, bytes)| after.get(name) == Some(bytes)), "{server} {place}");
         });
     }
 }
