@@ -32,19 +32,23 @@ pub fn publish(
 ) -> Result<Summary> {
     let folder = request.to.as_path();
     let shown = || folder.display().to_string();
-    disk.make_folder(folder).with_context(shown)?;
     let begun = State::read(disk, folder)?;
     if begun.is_none() && disk.list(folder).is_ok_and(|names| names.iter().any(|name| !is_own(name))) {
         return Err(usage(format!("{} has files and is no folder of changes: give another one", shown())));
     }
+    // Before anything is made: a wrong name of a log leaves nothing behind.
+    let begun = match begun {
+        Some(state) => state,
+        None => State::new(request.format, first(request)?),
+    };
+    disk.make_folder(folder).with_context(shown)?;
     let path = folder.join(LOCK);
     let Some(_lock) = disk.lock(&path, Share::Exclusive).with_context(shown)? else {
         let holder = disk.holder(&path).map_or_else(String::new, |holder| format!(" ({holder})"));
         return Err(failure::busy(format!("another run writes changes into {}{holder}", shown())));
     };
     // Another run may have ended between.
-    let begun = State::read(disk, folder)?.or(begun);
-    let state = match begun {
+    let state = match State::read(disk, folder)? {
         Some(state) if state.format != request.format => {
             return Err(usage(format!("{} has changes in another format", shown())));
         }
@@ -54,9 +58,8 @@ pub fn publish(
         }
         None => {
             // Before there is a folder of a table, so that it is known whose that is.
-            let state = State::new(request.format, first(request)?);
-            state.write(disk, folder)?;
-            state
+            begun.write(disk, folder)?;
+            begun
         }
     };
     let mut writer = Writer::new(request, disk, state);
@@ -82,10 +85,23 @@ fn first(request: &Request<'_>) -> Result<LogPosition> {
     let Some((first, last)) = found.files.first().zip(found.files.last()) else {
         bail!("the log has no file")
     };
-    Ok(match &request.start {
-        Start::First => LogPosition { at: FIRST, ..beginning(first) },
+    let begin = match &request.start {
+        Start::First => return readable(first).map(|()| beginning(first)),
         Start::At(position) => LogPosition { timeline: last.timeline(), ..position.clone() },
-    })
+    };
+    let is_its = |file: &&LogFile| file.timeline() == begin.timeline && names::file(file) == begin.file;
+    match found.files.iter().find(is_its) {
+        Some(file) => readable(file).map(|()| begin),
+        None => {
+            let [first, last] = [first, last].map(|file| names::file(file));
+            bail!("the log has no {}: it begins with {first} and ends with {last}", begin.file)
+        }
+    }
+}
+
+/// Whether a file is there, and is a log.
+fn readable(file: &LogFile) -> Result<()> {
+    transactions::begun(file).map(drop).with_context(|| file.display().to_string())
 }
 
 /// The beginning of a file.

@@ -100,6 +100,18 @@ fn a_log_that_does_not_continue_is_refused() {
 }
 
 #[test]
+fn a_wrong_name_of_a_log_leaves_nothing_behind() {
+    let disk = FaultDisk::default();
+    let wish = Wish { files: vec!["nowhere/binlog.000001".into()], ..Wish::all("mysql-9.7", Format::Jsonl) };
+    let error = wish.write(&disk).unwrap_err();
+    assert!(error.contains("nowhere/binlog.000001"), "{error}");
+    let start = Start::At("binlog.000009:4".parse().unwrap());
+    let error = Wish { start, ..Wish::all("mysql-9.7", Format::Jsonl) }.write(&disk).unwrap_err();
+    assert!(error.contains("no binlog.000009: it begins with binlog.000001"), "{error}");
+    assert!(disk.names().is_empty(), "{:?}", disk.names());
+}
+
+#[test]
 fn a_folder_of_something_else_is_left_alone() {
     let disk = FaultDisk::default();
     disk.make_folder(Path::new(TO)).unwrap();
