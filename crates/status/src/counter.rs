@@ -33,4 +33,5 @@ pub mod record;
 pub mod sample;
 pub mod sampler;
 pub mod series;
+mod status_query;
 pub mod view;
