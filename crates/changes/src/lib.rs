@@ -18,7 +18,6 @@ mod json;
 mod parquet;
 mod position;
 mod publish;
-mod quiet;
 mod request;
 mod sink;
 mod statement;

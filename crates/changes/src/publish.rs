@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use disk::{Disk, Share};
 use failure::{Completeness, usage};
-use progress::{Progress, count, pause};
+use progress::{Progress, WithoutNotes, count, pause};
 use transactions::{LogFile, Place, Walk, names};
 
 use crate::position::{LogPosition, State};
-use crate::quiet::WithoutNotes;
 use crate::request::{Request, Start, Summary};
 use crate::writer::{Round, Writer};
 
@@ -121,6 +120,7 @@ fn read(writer: &mut Writer<'_>, report: &dyn Progress, stop: &AtomicBool) -> Re
     let next = writer.state.next.clone();
     let is_next = |file: &LogFile| file.timeline() == next.timeline && names::file(file) == next.file;
     let Some(begin) = files.iter().position(is_next) else { return Err(gone(&next, files, &found.missing)) };
+    // That the last file is being written, and its last transaction has no end yet, is no news.
     let quiet = WithoutNotes(report);
     for (number, file) in files.iter().enumerate().skip(begin) {
         let from = if number == begin { next.at } else { FIRST };

@@ -157,6 +157,71 @@ impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
     }
 }
 
+impl<P: Progress + ?Sized> Progress for &P {
+    fn phase(&self, name: &str, bytes: Option<u64>) {
+        (**self).phase(name, bytes);
+    }
+
+    fn read(&self, bytes: u64) {
+        (**self).read(bytes);
+    }
+
+    fn done(&self, rows: u64, bytes: u64) {
+        (**self).done(rows, bytes);
+    }
+
+    fn step(&self, done: usize, total: usize, noun: &str) {
+        (**self).step(done, total, noun);
+    }
+
+    fn state(&self, text: &str) {
+        (**self).state(text);
+    }
+
+    fn part(&self, part: &Part<'_>) {
+        (**self).part(part);
+    }
+
+    fn end(&self) {
+        (**self).end();
+    }
+
+    fn note(&self, text: &str) {
+        (**self).note(text);
+    }
+
+    fn warn(&self, text: &str) {
+        (**self).warn(text);
+    }
+}
+
+/// Passes on all but notes, for work within other work: its notes would be no news, or about something else.
+pub struct WithoutNotes<P>(pub P);
+
+impl<P: Progress> Progress for WithoutNotes<P> {
+    fn phase(&self, name: &str, bytes: Option<u64>) {
+        self.0.phase(name, bytes);
+    }
+
+    fn read(&self, bytes: u64) {
+        self.0.read(bytes);
+    }
+
+    fn done(&self, rows: u64, bytes: u64) {
+        self.0.done(rows, bytes);
+    }
+
+    fn part(&self, part: &Part<'_>) {
+        self.0.part(part);
+    }
+
+    fn note(&self, _: &str) {}
+
+    fn warn(&self, text: &str) {
+        self.0.warn(text);
+    }
+}
+
 /// Tells nobody.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;

@@ -19,7 +19,7 @@ use instance::binary_log::BinaryLog;
 use instance::requirements::Requirements;
 use instance::{Files, Wanted};
 use pitr::{Folders, Reached, Recovery, RecoveryTarget, ReplayRequest};
-use progress::{Part, Progress, count};
+use progress::{Progress, WithoutNotes, count};
 use serde_json::{Value, json};
 
 use super::Arguments;
@@ -36,33 +36,6 @@ const WITHOUT_FOLDERS: &str = "--sql-mode=NO_DIR_IN_CREATE";
 
 /// The dump in the folder to work in.
 const DUMP: &str = "dump";
-
-/// Leaves out notes about the private server: they say nothing about the server that was backed up.
-struct WithoutNotes(Report);
-
-impl Progress for WithoutNotes {
-    fn phase(&self, name: &str, bytes: Option<u64>) {
-        self.0.phase(name, bytes);
-    }
-
-    fn read(&self, bytes: u64) {
-        self.0.read(bytes);
-    }
-
-    fn done(&self, rows: u64, bytes: u64) {
-        self.0.done(rows, bytes);
-    }
-
-    fn part(&self, part: &Part<'_>) {
-        self.0.part(part);
-    }
-
-    fn note(&self, _: &str) {}
-
-    fn warn(&self, text: &str) {
-        self.0.warn(text);
-    }
-}
 
 /// A folder beside the target, for this target alone. Leftovers of a killed run are removed.
 struct Work {
@@ -230,6 +203,7 @@ fn dump_from(
         disk: Arc::new(RealDisk),
         server: Arc::new(RealDisk),
         stop: Arc::clone(stop),
+        // Notes about the private server say nothing about the server that was backed up.
         progress: Arc::new(WithoutNotes(report.clone())),
     };
     let request = DumpRequest {
