@@ -23,6 +23,12 @@ const FILE_LINES_MAX: usize = 500;
 /// Files that are longer, with their length; a number here may only decrease.
 const LONGER: [(&str, usize); 1] = [("plugin/queue/queue_abi.h", 675)];
 
+/// The most lines of a crate, with comments and the tests in its files: a room that one person can know.
+const CRATE_LINES_MAX: usize = 16_000;
+
+/// The same for the program. It joins all others, and has no algorithms.
+const PROGRAM_LINES_MAX: (&str, usize) = ("remora", 20_000);
+
 /// The most bytes of a file in the tree.
 const FILE_BYTES_MAX: u64 = 200_000;
 
@@ -71,6 +77,7 @@ pub(crate) fn run() -> Result<()> {
     for file in &files {
         check_file(&root, file, &mut complaints)?;
     }
+    crates(&root, &files, &mut complaints)?;
     manifests(&root, &files, &mut complaints)?;
     manuals(&root, &mut complaints)?;
     circle::check(&root, &mut complaints)?;
@@ -199,6 +206,28 @@ fn code_lines(text: &str) -> usize {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with("/*"))
         .count()
+}
+
+/// Complains about crates that are too large.
+fn crates(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "rs")) {
+        let path = file.to_str().context("a path that is not text")?;
+        let source = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+        if let Some((name, _)) = source {
+            *lines.entry(name).or_default() += std::fs::read_to_string(root.join(file))?.lines().count();
+        }
+    }
+    for (name, lines) in lines {
+        let is_program = name == PROGRAM_LINES_MAX.0;
+        let limit = if is_program { PROGRAM_LINES_MAX.1 } else { CRATE_LINES_MAX };
+        if lines > limit {
+            complaints.push(format!(
+                "crates/{name} has {lines} lines; {limit} is the limit: take a crate out of it"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Complains about comment lines that are too wide.

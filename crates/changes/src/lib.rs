@@ -5,10 +5,10 @@
 //! position of its beginning in their names.
 //!
 //! **Exactly once.** Before the first file of a batch gets its name, the batch's beginning and end are noted
-//! in [`position::NAME`]; when all have theirs, that the next batch begins there. A run that finds an unended
+//! in `position::NAME`; when all have theirs, that the next batch begins there. A run that finds an unended
 //! batch reads exactly that part of the log again, so the same files come about under the same names.
 //!
-//! [`json`] writes JSON lines in the envelope of Debezium, [`parquet`] Parquet with columns of the kind that
+//! `json` writes JSON lines in the envelope of Debezium, `parquet` Parquet with columns of the kind that
 //! Delta's change data feed has. docs/formats/changes.md describes both.
 
 mod batch;

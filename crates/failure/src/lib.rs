@@ -55,6 +55,17 @@ pub fn busy(message: impl Into<String>) -> anyhow::Error {
     Failure::Busy(message.into()).into()
 }
 
+/// An error with its causes. One whose text its parent repeats is left out.
+pub fn text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for part in error.chain().map(ToString::to_string) {
+        if !text.contains(&part) {
+            text = if text.is_empty() { part } else { format!("{text}: {part}") };
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::Context;

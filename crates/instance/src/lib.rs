@@ -1,6 +1,7 @@
 //! A private server on restored data: what `verify --boot` does to look, and `extract` to recover.
 
 pub mod binary_log;
+pub mod boot;
 pub mod plugins;
 mod product;
 pub mod requirements;

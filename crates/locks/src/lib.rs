@@ -17,6 +17,7 @@ mod metadata;
 mod picture;
 mod row;
 mod table;
+pub mod text;
 mod transaction;
 mod view;
 

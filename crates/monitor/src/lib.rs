@@ -1,5 +1,6 @@
-//! Several servers sampled at the same time, what is asked of them in an incident, recordings of what they
-//! said, and numbers in few characters.
+//! Several servers sampled at the same time, what is asked of them in an incident, and recordings.
+//! What is shown in the same words everywhere is here, too: numbers in few characters, times, statements,
+//! how a source is followed.
 //!
 //! What a sample is, and what is made of it, is in `status`.
 
@@ -8,3 +9,6 @@ pub mod incident;
 pub mod machine;
 pub mod number;
 pub mod recording;
+pub mod replication;
+pub mod statement;
+pub mod time;

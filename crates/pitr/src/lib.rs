@@ -5,6 +5,7 @@ mod before_time;
 mod describe;
 mod gtid_set;
 mod linked_tables;
+pub mod log_check;
 mod mysql_place;
 mod other_timeline;
 mod recovery;
@@ -17,6 +18,8 @@ mod scheduled_events;
 mod server_options;
 mod steps;
 mod storage_engine;
+pub mod tables;
+pub mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;

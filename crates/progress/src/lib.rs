@@ -58,6 +58,13 @@ pub fn short(number: f64) -> String {
     format!("{number:.0}")
 }
 
+/// A number that is shown with few digits.
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+#[must_use]
+pub fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
 /// A number of bytes.
 ///
 /// ```
@@ -65,8 +72,7 @@ pub fn short(number: f64) -> String {
 /// ```
 #[must_use]
 pub fn size(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-    let number = short(bytes as f64);
+    let number = short(as_f64(bytes));
     if number.contains(' ') { format!("{number}B") } else { format!("{number} B") }
 }
 

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use failure::usage;
-use server::{TableName, Target};
+use server::{TableName, Target, unquoted};
 
 use crate::report::Report;
 use crate::stop;
@@ -62,20 +62,6 @@ pub(crate) fn table_name(argument: &str, text: &str, target: &Target) -> anyhow:
         usage(format!("{argument} is '{text}': write db.table, or give the database with -D"))
     })?;
     Ok(TableName { schema, table: unquoted(text) })
-}
-
-/// A table as a command line names it: in backquotes only where they are needed.
-pub(crate) fn plain_name(name: &TableName) -> String {
-    let plain = format!("{}.{}", name.schema, name.table);
-    if plain.parse().is_ok_and(|read: TableName| read == *name) { plain } else { name.to_string() }
-}
-
-/// A name that may be in backquotes.
-pub(crate) fn unquoted(text: &str) -> String {
-    match text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
-        Some(name) => name.replace("``", "`"),
-        None => text.to_owned(),
-    }
 }
 
 /// A flag that is set when the program must stop. SIGUSR1 prints the progress line.

@@ -254,6 +254,16 @@ fn of_broker(error: &broker::Error) -> Exit {
     }
 }
 
+impl From<screen::End> for Exit {
+    fn from(end: screen::End) -> Exit {
+        match end {
+            screen::End::Done => Exit::Done,
+            screen::End::HungUp => Exit::HungUp,
+            screen::End::Stopped => stopped(),
+        }
+    }
+}
+
 /// The exit code after a signal.
 pub(crate) fn stopped() -> Exit {
     stopped_by(stop::signal())

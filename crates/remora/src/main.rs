@@ -19,7 +19,6 @@ mod password;
 mod report;
 mod retain;
 mod stop;
-mod terminal;
 mod tips;
 mod topic;
 mod way_in;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use humanize::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::{Part, Progress, count};
-pub(crate) use progress::{clock, short, size};
+pub(crate) use progress::{as_f64, clock, short, size};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
@@ -158,7 +158,7 @@ impl Report {
     /// Prints the last message of a command that failed.
     pub(crate) fn error(&self, error: &anyhow::Error, exit: Exit) {
         self.end();
-        let text = error_text(error);
+        let text = failure::text(error);
         if self.is_json() {
             let line = json!({"message_type": "error", "message": text, "exit_code": exit.code()});
             self.message(&line).ok();
@@ -337,11 +337,6 @@ fn share(read: u64, total: Option<u64>) -> Option<f64> {
     total.filter(|total| *total > 0).map(|total| (as_f64(read) / as_f64(total)).min(1.0))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people to read")]
-pub(crate) fn as_f64(number: u64) -> f64 {
-    number as f64
-}
-
 /// `1 row`, `12.3 k rows`
 pub(crate) fn rows(number: u64) -> String {
     if number < 1000 { count(number, "row") } else { format!("{} rows", short(as_f64(number))) }
@@ -352,17 +347,6 @@ pub(crate) fn rate(rows_a_second: f64) -> String {
     let number = short(rows_a_second);
     let noun = if number == "1" { "row" } else { "rows" };
     format!("{number} {noun}/s")
-}
-
-/// An error with its causes. One whose text its parent repeats is left out.
-pub(crate) fn error_text(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for part in error.chain().map(ToString::to_string) {
-        if !text.contains(&part) {
-            text = if text.is_empty() { part } else { format!("{text}: {part}") };
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The file with the key of an encrypted repository.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use disk::{Disk, RealDisk};
+use disk::{Disk, Output, RealDisk};
 use failure::usage;
-use seal::Key;
+use seal::{FullKey, Key};
 
 /// More bytes than a key's file has.
 const LEN_MAX: u64 = 1 << 16;
@@ -52,4 +52,41 @@ pub fn read(path: &Path) -> Result<Key> {
     file.take(LEN_MAX).read_to_end(&mut bytes).with_context(|| format!("the key {shown}"))?;
     // What is no text is no key.
     Key::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| usage(format!("{shown}, {error}")))
+}
+
+/// Makes a full key in a new file.
+///
+/// # Errors
+/// If the file exists, or can't be written.
+pub fn make_full(file: &Path) -> Result<Key> {
+    let key = Key::Full(FullKey::generate()?);
+    write(file, &key)?;
+    Ok(key)
+}
+
+/// Makes the put key of a full key in a new file.
+///
+/// # Errors
+/// If the other is no full key, or the file exists.
+pub fn make_put(full: &Path, file: &Path) -> Result<Key> {
+    let Key::Full(full) = read(full)? else {
+        let text = format!("{} is a put key; put keys are made from a full key", full.display());
+        return Err(usage(text));
+    };
+    let key = Key::Put(full.put());
+    write(file, &key)?;
+    Ok(key)
+}
+
+/// Writes a key into a new file.
+fn write(path: &Path, key: &Key) -> Result<()> {
+    let shown = path.display();
+    if path.symlink_metadata().is_ok() {
+        return Err(usage(format!(
+            "{shown} exists already, and may be the only copy of a key: name a new file"
+        )));
+    }
+    let mut output = Output::create(&RealDisk, path).with_context(|| format!("{shown}"))?;
+    output.write_all(key.text().as_bytes())?;
+    output.finish().with_context(|| format!("{shown}"))
 }

@@ -12,7 +12,9 @@ pub mod calendar;
 pub mod key_file;
 pub mod location;
 pub mod log_archive;
+pub mod log_summary;
 pub mod names;
+pub mod state;
 pub mod unlock;
 
 pub use any_disk::AnyDisk;

@@ -58,7 +58,7 @@ pub use error::Error;
 pub use grant::{Grants, Scope};
 pub use hold::{Attempt, Hold, HoldMode};
 pub use load::{LoadReport, Source};
-pub use name::{TableName, hex_literal, quote_name};
+pub use name::{TableName, hex_literal, quote_name, unquoted};
 pub use options::{OptionFile, OptionFiles, OptionLine, read_all_options, read_option_files};
 pub use password::Password;
 pub use position::{Position, REPLICA_STATUS};

@@ -40,6 +40,15 @@ pub struct TableName {
     pub table: String,
 }
 
+impl TableName {
+    /// The name as a command line has it: in backquotes only where they are needed.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        let plain = format!("{}.{}", self.schema, self.table);
+        if plain.parse().is_ok_and(|read: TableName| read == *self) { plain } else { self.to_string() }
+    }
+}
+
 impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", quote_name(&self.schema), quote_name(&self.table))
@@ -55,6 +64,15 @@ impl FromStr for TableName {
         let (schema, rest) = part(text).ok_or_else(bad)?;
         let (table, rest) = part(rest.strip_prefix('.').ok_or_else(bad)?).ok_or_else(bad)?;
         if rest.is_empty() { Ok(TableName { schema, table }) } else { Err(bad()) }
+    }
+}
+
+/// A name that may be in backquotes.
+#[must_use]
+pub fn unquoted(text: &str) -> String {
+    match text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
+        Some(name) => name.replace("``", "`"),
+        None => text.to_owned(),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod names;
 mod reread;
 mod source;
 mod statement_text;
+pub mod sums;
 pub mod table_references;
 mod transaction;
 mod walk;

@@ -1,18 +1,17 @@
 //! `remora backup`
 
-mod copy;
-mod prove;
-mod run;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backup::{Backup, Output, Request};
 use block::RunContext;
 use block::backup::Summary;
 use clap::Args;
+use failure::Completeness;
 use host::Machine;
 use humanize::date_time;
+use instance::boot::BootResult;
 use progress::{Progress, count};
 use repository::location::Location;
 use seal::Key;
@@ -21,7 +20,6 @@ use snapshot::identity::Identity;
 use snapshot::server::Login;
 use snapshot::{Source, is_name};
 
-use self::run::Run;
 use crate::args::{Account, ServerArgs};
 use crate::commands;
 use crate::exit::Exit;
@@ -158,9 +156,26 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether an option is given that has a meaning only with a snapshot.
-    fn needs_snapshot(&self) -> bool {
-        self.lock.is_some() || self.snapshot_size.is_some()
+    fn request(&self) -> Request {
+        Request {
+            to: self.to.clone(),
+            adopt: self.adopt,
+            full: self.full,
+            live: self.live,
+            before: self.before.clone(),
+            after: self.after.clone(),
+            lock: self.lock.clone(),
+            track: self.track,
+            snapshot_size: self.snapshot_size,
+            rate: self.rate,
+            nice: self.nice,
+            ssh_option: self.ssh_option.clone(),
+            jobs: self.jobs.unwrap_or_else(commands::cores),
+            way: self.way.map(backup::Way::from),
+            prove: self.prove,
+            no_prove: self.no_prove,
+            prove_for_s: self.prove_for,
+        }
     }
 }
 
@@ -173,6 +188,15 @@ enum Way {
     Copy,
 }
 
+impl From<Way> for backup::Way {
+    fn from(way: Way) -> backup::Way {
+        match way {
+            Way::Snapshot => backup::Way::Snapshot,
+            Way::Copy => backup::Way::Copy,
+        }
+    }
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=3600.0).contains(seconds));
     seconds.ok_or_else(|| "write a number of seconds up to 3600, such as 10 or 0.5".to_owned())
@@ -180,6 +204,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let mut names = names(arguments)?;
+    let request = arguments.request();
     // A store without its credentials is reported before anything is done.
     arguments.retain.on(Location::of(&arguments.to)?)?;
     if let (Some(_), Some(source)) =
@@ -199,7 +224,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     {
         return Err(failure::usage(format!("{source}: --way is for mysql: only")));
     }
-    if arguments.way == Some(Way::Copy) && arguments.needs_snapshot() {
+    if arguments.way == Some(Way::Copy) && request.needs_snapshot() {
         return Err(failure::usage("--lock and --snapshot-size are for snapshots, not for --way copy"));
     }
     if arguments.nice {
@@ -227,11 +252,16 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             stop: Arc::clone(&stop),
             report: report.shared(),
         };
-        match (Run { source, name, arguments, login: &login, key: key.as_ref(), world, report }).go() {
+        let home = Location::new(&arguments.to, name).and_then(|home| arguments.retain.on(home));
+        let made = home.map_err(|error| block::Error::Unfit(error.to_string())).and_then(|home| {
+            let (request, login, key) = (&request, &login, key.as_ref());
+            Backup { source, name, home, request, login, key, world, output: report }.run()
+        });
+        match made {
+            Ok(Completeness::Complete) => {}
             // Unsound data are worse than missing files.
-            Ok(Exit::Done) => {}
-            Ok(Exit::Partial) if worst == Exit::Damaged => {}
-            Ok(exit) => worst = exit,
+            Ok(Completeness::Partial) if worst == Exit::Damaged => {}
+            Ok(made) => worst = Exit::Done.after(made),
             Err(error @ block::Error::Stopped) => return Err(no_backup_made(source, error)),
             Err(error) => failures.push((source, error)),
         }
@@ -328,6 +358,16 @@ fn continue_former_name(
         former.clone_into(name);
     }
     Ok(())
+}
+
+impl Output for Report {
+    fn stored(&self, source: &Source, name: &str, made: &Summary, took: Duration) {
+        tell(&source.to_string(), name, made, took.as_secs_f64(), self);
+    }
+
+    fn booted(&self, name: &str, result: &BootResult) -> anyhow::Result<()> {
+        commands::verify::boot::tell(name, result, self)
+    }
 }
 
 fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report) {

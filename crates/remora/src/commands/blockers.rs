@@ -1,19 +1,17 @@
 //! `remora blockers`
 
-pub(crate) mod text;
-
 use anyhow::Result;
 use clap::Args;
+use locks::text::{Text, sum};
 use locks::{Node, Party, Picture};
-use progress::{Progress, count};
+use progress::Progress;
 use serde_json::{Value, json};
 
-use self::text::Text;
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::terminal;
 use crate::way_in;
+use screen::terminal;
 
 const EXAMPLES: &str = "EXAMPLES
   remora blockers                     who waits for whom on the usual server
@@ -76,32 +74,6 @@ fn lines(picture: &Picture, tree: &[Node], text: &Text<'_>, report: &Report) -> 
     Ok(())
 }
 
-/// The last line.
-pub(crate) fn sum(picture: &Picture) -> String {
-    let waiting = picture.waiting().len();
-    if waiting == 0 {
-        return match picture.is_complete() {
-            true => waiters(0),
-            false => "nobody waits among those that this account may see".to_owned(),
-        };
-    }
-    let connections: Vec<String> = picture
-        .blocking()
-        .iter()
-        .filter_map(|party| match party {
-            Party::Connection(id) => Some(id.to_string()),
-            Party::Prepared(_) => None,
-        })
-        .collect();
-    let who = waiters(waiting);
-    match connections.as_slice() {
-        [] => who,
-        ids => {
-            format!("{who}; remora kill {} shows what is lost by ending what they wait for", ids.join(" "))
-        }
-    }
-}
-
 /// Everybody of the tree once, with all waits.
 fn json_lines(picture: &Picture, tree: &[Node], report: &Report) -> Result<()> {
     let unexplained = picture.unexplained.iter();
@@ -156,27 +128,4 @@ fn numbers(party: &Party) -> (Option<u64>, Option<&String>) {
         Party::Connection(id) => (Some(*id), None),
         Party::Prepared(id) => (None, Some(id)),
     }
-}
-
-/// How many wait for locks, in words.
-pub(crate) fn waiters(number: usize) -> String {
-    match number {
-        0 => "nobody waits for a lock".to_owned(),
-        1 => "1 waits for a lock".to_owned(),
-        many => format!("{many} wait for locks"),
-    }
-}
-
-/// How many wait behind somebody, in words.
-pub(crate) fn waiting(number: usize) -> Option<String> {
-    match number {
-        0 => None,
-        1 => Some("1 waits for it".to_owned()),
-        many => Some(format!("{many} wait for it")),
-    }
-}
-
-/// What a rollback brings back, in words.
-pub(crate) fn changed(rows: u64) -> String {
-    count(rows, "row") + " changed"
 }

@@ -226,7 +226,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
                 return Err(error);
             }
             Err(error) => {
-                left_out.push((format!("{}: {}", wish.name, report::error_text(&error)), Exit::of(&error)))
+                left_out.push((format!("{}: {}", wish.name, failure::text(&error)), Exit::of(&error)))
             }
         }
     }
@@ -311,7 +311,7 @@ fn wishes(
             Err(error) if chosen.len() == 1 => return Err(error.into()),
             Err(error) => {
                 let error = anyhow::Error::from(error);
-                left_out.push((format!("{name}: {}", report::error_text(&error)), Exit::of(&error)));
+                left_out.push((format!("{name}: {}", failure::text(&error)), Exit::of(&error)));
             }
         }
     }

@@ -1,14 +1,12 @@
 //! `remora key`
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
-use disk::{Output, RealDisk};
-use failure::usage;
 use progress::Progress;
-use seal::{FullKey, Key};
+use repository::key_file;
+use seal::Key;
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -67,7 +65,7 @@ pub(crate) struct List {
 pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
     match action {
         Action::New(arguments) => {
-            let key = make_full(&arguments.file)?;
+            let key = key_file::make_full(&arguments.file)?;
             report.note(&format!(
                 "the full key {} is in {}; keep copies of it, none of them with the backups: without it nobody can read them",
                 key.id(),
@@ -75,7 +73,7 @@ pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
             ));
         }
         Action::Put(arguments) => {
-            let key = make_put(&arguments.full, &arguments.file)?;
+            let key = key_file::make_put(&arguments.full, &arguments.file)?;
             let file = arguments.file.display();
             report.note(&format!("the put key of {} is in {file}", key.id()));
         }
@@ -88,39 +86,8 @@ pub(crate) fn run(action: &Action, report: &Report) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Makes a full key in a new file.
-pub(crate) fn make_full(file: &Path) -> Result<Key> {
-    let key = Key::Full(FullKey::generate()?);
-    write(file, &key)?;
-    Ok(key)
-}
-
-/// Makes the put key of a full key in a new file.
-pub(crate) fn make_put(full: &Path, file: &Path) -> Result<Key> {
-    let Key::Full(full) = repository::key_file::read(full)? else {
-        let text = format!("{} is a put key; put keys are made from a full key", full.display());
-        return Err(usage(text));
-    };
-    let key = Key::Put(full.put());
-    write(file, &key)?;
-    Ok(key)
-}
-
-/// Writes a key into a new file.
-fn write(path: &Path, key: &Key) -> Result<()> {
-    let shown = path.display();
-    if path.symlink_metadata().is_ok() {
-        return Err(usage(format!(
-            "{shown} exists already, and may be the only copy of a key: name a new file"
-        )));
-    }
-    let mut output = Output::create(&RealDisk, path).with_context(|| format!("{shown}"))?;
-    output.write_all(key.text().as_bytes())?;
-    output.finish().with_context(|| format!("{shown}"))
-}
-
 fn list(file: &Path, report: &Report) -> Result<()> {
-    let key = repository::key_file::read(file)?;
+    let key = key_file::read(file)?;
     let (kind, what) = match &key {
         Key::Full(_) => ("full", "reads everything"),
         Key::Put(_) => ("put", "adds backups, reads none"),

@@ -8,18 +8,17 @@ use clap::Args;
 use failure::usage;
 use locks::Picture;
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
+use locks::text::{Text, loss};
 use progress::{Progress, count, pause};
 use serde_json::json;
 use server::Session;
 
-use super::blockers::text::Text;
-use super::blockers::{changed, waiting};
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
-use crate::terminal;
 use crate::way_in::enter;
+use screen::terminal;
 
 const EXAMPLES: &str = "EXAMPLES
   remora kill 4711                    what ending connection 4711 takes back; nothing is ended
@@ -198,19 +197,5 @@ impl Run<'_> {
             (0, _) => Exit::Failed,
             _ => Exit::Partial,
         })
-    }
-}
-
-/// What ending it takes back, in words.
-pub(crate) fn loss(how: How, target: &Target) -> String {
-    let rows = target.rows_to_roll_back();
-    match (how, &target.transaction) {
-        (How::Query, Some(_)) => {
-            let waits = waiting(target.waiting).map(|text| format!("; {text}")).unwrap_or_default();
-            format!("only its statement would be taken back: its transaction and its locks stay{waits}")
-        }
-        (How::Query, None) => "only its statement would end".to_owned(),
-        (How::Connection, Some(_)) => format!("its transaction would be rolled back: {}", changed(rows)),
-        (How::Connection, None) => "it has no transaction of InnoDB".to_owned(),
     }
 }

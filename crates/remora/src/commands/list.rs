@@ -1,26 +1,24 @@
 //! `remora list`
 
-pub(crate) mod damage;
 mod files;
-pub(crate) mod log;
-mod metrics;
+mod log;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use backup::metrics::{self, Metrics};
 use block::{Generation, Listing};
 use clap::Args;
 use humanize::date_time;
 use progress::{Progress, count};
+use repository::log_summary::LogSummary;
+use repository::state::{self, Evidence, KnownDamage};
 use repository::unlock::{self, Locked};
 use repository::{Named, address};
 use serde_json::{Value, json};
 use snapshot::identity::{self, Identity};
 
-use self::damage::Damage;
-use self::log::Log;
-use self::metrics::Metrics;
 use crate::chosen::Chosen;
 use crate::exit::Exit;
 use crate::keys::KeyArguments;
@@ -114,16 +112,16 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let mut has_log = false;
     for named in found.backups.iter().chain(&found.only_logs) {
-        let Some(log) = Log::find(named, arguments.retained)? else { continue };
+        let Some(log) = LogSummary::find(named, arguments.retained)? else { continue };
         has_log = true;
         without_log.remove(&named.name);
-        log.show(report)?;
-        if log.warn_of_damage(report) {
+        log::show(&log, report)?;
+        if log::warn_of_damage(&log, report) {
             exit = Exit::Damaged;
         }
-        metrics.log(&named.name, log.caught_up());
+        metrics.log(&named.name, log.caught_up);
         if let Some(limit) = arguments.log_older_than
-            && let Some(why) = log.too_old(limit, now_s)
+            && let Some(why) = log::too_old(&log, limit, now_s)
         {
             exit = partial(&format!("{}: {why}", named.name), exit);
         }
@@ -217,7 +215,7 @@ fn show(
         date_time::shown(generation.taken_s),
         size(generation.len),
         size(generation.file_bytes),
-        if is_damaged { "  DAMAGED" } else { Known::of(generation).shown() },
+        if is_damaged { "  DAMAGED" } else { shown(Evidence::of(generation)) },
         until_s.map_or_else(String::new, shown_until),
         shown_source(generation, &identity.host),
     ))?;
@@ -240,8 +238,8 @@ fn show_all(
     metrics: &mut Metrics,
     report: &Report,
 ) -> Result<bool> {
-    let damage = Damage::of(named, listing);
-    let noted = damage::told(&damage.noted, date_time::shown).map(|(_, text)| text);
+    let damage = KnownDamage::of(named, listing);
+    let noted = state::told(&damage.noted, date_time::shown).map(|(_, text)| text);
     for text in damage.texts.iter().chain(&noted) {
         report.warn(&format!("{}: {text}", named.name));
     }
@@ -279,42 +277,13 @@ fn shown_until(until_s: Option<i64>) -> String {
     })
 }
 
-/// What is known about a server's data since the backup was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    Nothing,
-    /// It was copied while the server ran, and nobody has tried the copy.
-    NeverRecovered,
-    /// A server started, but not all tables were checked.
-    Booted,
-    Proven,
-    Unsound,
-}
-
-impl Known {
-    pub(crate) fn of(generation: &Generation) -> Known {
-        let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
-        if note.get("unsound").is_some() {
-            return Known::Unsound;
-        }
-        match (note.get("proven"), generation.booted) {
-            (Some(proof), _) if proof.get("checked") == proof.get("tables") => Known::Proven,
-            (Some(_), _) => Known::Booted,
-            (None, Some(true)) => Known::Proven,
-            (None, Some(false)) => Known::Unsound,
-            (None, None) if note.get("way").is_some_and(|way| way == "copy") => Known::NeverRecovered,
-            (None, None) => Known::Nothing,
-        }
-    }
-
-    /// The end of a generation's line.
-    fn shown(self) -> &'static str {
-        match self {
-            Known::Nothing => "",
-            Known::NeverRecovered => "  never recovered",
-            Known::Booted => "  booted",
-            Known::Proven => "  proven",
-            Known::Unsound => "  NOT SOUND",
-        }
+/// The end of a generation's line.
+fn shown(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Nothing => "",
+        Evidence::NeverRecovered => "  never recovered",
+        Evidence::Booted => "  booted",
+        Evidence::Proven => "  proven",
+        Evidence::Unsound => "  NOT SOUND",
     }
 }

@@ -3,7 +3,6 @@
 mod publish;
 mod rows;
 mod show;
-mod sums;
 
 use anyhow::Result;
 use clap::Args;

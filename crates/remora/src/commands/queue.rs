@@ -5,15 +5,12 @@ mod drop;
 mod forward;
 mod forwarded;
 mod list;
-pub(crate) mod overview;
 mod peek;
 mod replay;
-pub(crate) mod retry;
-mod rows;
-pub(crate) mod sources;
-pub(crate) mod status;
+mod retry;
+mod row;
+mod status;
 mod tail;
-mod tries;
 
 use clap::{Args, Subcommand};
 

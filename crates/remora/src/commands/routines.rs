@@ -1,18 +1,16 @@
 //! `remora routines`
 
-mod collection;
-
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use failure::usage;
 use humanize::text;
 use progress::{Progress, count};
+use routines::{ALL, Kind, MARK, Routine};
 use serde_json::json;
 use server::{Session, quote_name};
 
-use self::collection::{ALL, Kind, MARK, Routine};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::Report;
@@ -49,11 +47,35 @@ enum Action {
     Remove(Box<Remove>),
 }
 
+/// The kinds of servers whose statements are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Servers {
+    /// MariaDB
+    #[value(name = "mariadb")]
+    MariaDb,
+    /// MySQL before 8.0
+    #[value(name = "mysql-5")]
+    MySql5,
+    /// MySQL 8.0 and later
+    #[value(name = "mysql-8")]
+    MySql8,
+}
+
+impl From<Servers> for Kind {
+    fn from(servers: Servers) -> Kind {
+        match servers {
+            Servers::MariaDb => Kind::MariaDb,
+            Servers::MySql5 => Kind::MySql5,
+            Servers::MySql8 => Kind::MySql8,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 struct Install {
     /// Print the statements for this kind of servers instead of running them
     #[arg(long, value_name = "SERVERS", num_args = 0..=1, require_equals = true, default_missing_value = "mariadb")]
-    print: Option<Kind>,
+    print: Option<Servers>,
 
     /// Write the statements to the binary log, so that replicas get the routines too [default: this server
     /// alone]
@@ -167,7 +189,7 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
     let place = &arguments.place;
     let chosen = place.chosen()?;
     let db = quote_name(&place.db);
-    if let Some(kind) = arguments.print {
+    if let Some(kind) = arguments.print.map(Kind::from) {
         report.data(&format!("{MODE};\nCREATE DATABASE IF NOT EXISTS {db};\nDELIMITER //"))?;
         for routine in chosen.into_iter().filter(|routine| routine.is_for(kind)) {
             report.data(&format!("{}\n//", routine.statement(&db, kind)))?;

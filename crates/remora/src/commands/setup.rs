@@ -1,10 +1,5 @@
 //! `remora setup`
 
-mod account;
-mod files;
-mod plan;
-mod step;
-
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -14,12 +9,12 @@ use host::Machine;
 use humanize::date_time;
 use progress::Progress;
 use repository::address;
+use serde_json::json;
 use server::Target;
+use setup::{Plan, Request, State, Step, What};
 use snapshot::Source;
 use snapshot::server::Connect;
 
-use self::plan::Plan;
-use self::step::State;
 use crate::args::{Account, ServerArgs};
 use crate::commands::backup::server_of;
 use crate::commands::doctor;
@@ -134,7 +129,17 @@ pub(crate) fn run(mut arguments: Arguments, password: Option<String>, report: &R
     let server = server_of(source, &arguments.server)?;
     let account = Account { server: &server, password: password.clone() };
     let mut session = Target::connect(&account.target(None)?)?;
-    let plan = Plan::make(arguments, &name, &mut session)?;
+    let request = Request {
+        name: name.clone(),
+        to: arguments.to.clone(),
+        encrypt: arguments.encrypt,
+        copy_to: arguments.copy_to.clone(),
+        every: arguments.every,
+        keep: arguments.keep.words(),
+        account: arguments.account.clone(),
+        etc: arguments.etc.clone(),
+    };
+    let plan = Plan::make(&request, &mut session)?;
     if let Some(step) = plan.steps.iter().find(|step| step.state == State::Differs) {
         return Err(usage(format!("{} exists with other content; nothing was written", step.shown())));
     }
@@ -145,10 +150,10 @@ pub(crate) fn run(mut arguments: Arguments, password: Option<String>, report: &R
             (state, _) => state,
         };
         left |= state == State::ToDo;
-        step.show(state, arguments.yes, report)?;
+        show(step, state, arguments.yes, report)?;
     }
     if arguments.yes {
-        account::check(&plan.option_file)?;
+        setup::check(&plan.option_file)?;
     }
     plan.notes.iter().for_each(|note| report.note(note));
     report.note(match (arguments.yes, left) {
@@ -167,7 +172,33 @@ fn whole(path: &Path) -> Result<PathBuf> {
     if address::is_in_store(path) { Ok(path.to_owned()) } else { Ok(std::path::absolute(path)?) }
 }
 
-/// Whether this is the machine's own folder, and systemd runs here.
-fn has_system(arguments: &Arguments) -> bool {
-    arguments.etc == Path::new("/etc") && Path::new("/run/systemd/system").is_dir()
+/// Prints a step. `is_done`: whether this run does it, and not the reader.
+fn show(step: &Step, state: State, is_done: bool, report: &Report) -> Result<()> {
+    let text = step.text(is_done || state == State::There);
+    let mode = match &step.what {
+        What::File { mode, .. } => Some(format!("{mode:04o}")),
+        _ => None,
+    };
+    if report.is_json() {
+        let kind = match &step.what {
+            What::Sql(..) => "sql",
+            What::File { .. } => "file",
+            What::FullKey(_) | What::PutKey { .. } => "key",
+            What::Command(_) => "command",
+        };
+        let path = matches!(step.what, What::File { .. }).then(|| step.shown());
+        return Ok(report.message(&json!({
+            "message_type": "step", "kind": kind, "state": state.word(), "path": path, "mode": mode, "text": text,
+        }))?);
+    }
+    let mode = mode.map(|mode| format!(", mode {mode}")).unwrap_or_default();
+    report.data(&format!("{}{mode}: {}", step.shown(), state.word()))?;
+    // Who has a file can read it there.
+    if matches!(step.what, What::File { .. }) && state != State::ToDo {
+        return Ok(());
+    }
+    for line in text.lines() {
+        report.data(format!("    {line}").trim_end())?;
+    }
+    Ok(report.data("")?)
 }

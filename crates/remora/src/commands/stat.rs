@@ -3,11 +3,9 @@
 mod data;
 mod list;
 mod listen;
-mod live;
 mod options;
-pub(crate) mod output;
-pub(crate) mod replication;
-pub(crate) mod report;
+mod output;
+mod report;
 mod statements;
 mod table;
 pub(crate) mod top;
@@ -36,8 +34,8 @@ use crate::args::{ServerArgs, is_address};
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
-use crate::terminal;
 use crate::way_in::way_in;
+use screen::terminal;
 
 const EXAMPLES: &str = "EXAMPLES
   remora stat                         what matters, a line each second
@@ -239,7 +237,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         if words.count.is_some() || !words.servers.is_empty() {
             return Err(usage("--live --replay shows all of a recording: give no COUNT and no server"));
         }
-        return live::replay(file, words.interval.unwrap_or_default(), &stop);
+        return Ok(screen::servers::replay(file, words.interval.unwrap_or_default(), &stop)?.into());
     }
     if let Some(file) = &arguments.recording.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
@@ -263,10 +261,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if is_live {
         let interval = words.interval.unwrap_or(INTERVAL);
         let fleet = Fleet::attending(watches, arguments.host.elsewhere(interval));
-        let shown = live::Shown { fleet: &fleet, targets: &targets, interval, count: words.count };
-        let ended = live::run(&shown, &stop, recorder.as_mut());
+        let shown = screen::servers::Shown { fleet: &fleet, targets: &targets, interval, count: words.count };
+        let ended = screen::servers::run(&shown, &stop, recorder.as_mut());
         recorder.map_or(Ok(()), Recorder::finish)?;
-        return ended;
+        return Ok(ended?.into());
     }
     let feed = if is_attended { Fleet::attending(watches, None) } else { Fleet::of(watches) };
     let mut follow = Follow::new(feed.names().to_vec());

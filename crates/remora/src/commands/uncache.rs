@@ -1,16 +1,13 @@
 //! `remora uncache`
 
-mod find;
-mod look;
-
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
 use disk::{Disk, RealDisk};
-use find::Found;
 use humanize::text;
-use look::{Look, bar, held};
+use page_cache::find::{self, Found};
+use page_cache::resident::{self, Look, bar, held};
 use progress::{Progress, count};
 use serde_json::json;
 
@@ -127,7 +124,7 @@ fn evict(path: &Path, sync: bool, sums: &mut Sums, report: &Report) -> Result<()
         }))?;
     } else if before.there + after.there > 0 && !report.is_quiet() {
         let (was, is, of) = (size(before.there), size(after.there), size(after.len));
-        let why = look::why(&after, sync).map(|why| format!("  ({why})")).unwrap_or_default();
+        let why = resident::why(&after, sync).map(|why| format!("  ({why})")).unwrap_or_default();
         report.data(&format!("{was:>9} -> {is:>9} of {of:>9}  {}{why}", text::path(path)))?;
     }
     Ok(())

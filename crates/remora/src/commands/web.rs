@@ -1,42 +1,20 @@
 //! `remora web`: servers, backups and queues as pages for browsers.
 
-mod action;
-mod archive;
-mod audit;
-mod backups;
-mod form;
-mod layout;
-mod queue_watch;
-mod queues;
-mod replication;
-mod retry;
-mod server_list;
-mod server_page;
-mod site;
-mod watch;
-
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use failure::usage;
 use monitor::fleet::samplers;
+use pages::{Audit, Watched, Window};
 use progress::Progress;
 use repository::address;
 use serde_json::json;
 use server::{Password, Target};
 use status::counter::sampler::SampleRequest;
-use web::{Changes, Gate, Listener, PublicUrl};
+use web::{Gate, Listener, PublicUrl};
 
-use self::action::Allowed;
-use self::archive::Archive;
-use self::audit::Audit;
-use self::form::Pending;
-use self::retry::Retries;
-use self::site::Pages;
-use self::watch::Watched;
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
@@ -98,56 +76,58 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
+/// An action that can be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Allowed {
+    /// End a statement that runs
+    KillQuery,
+    /// Move dead letters back to their queue
+    QueueRetry,
+}
+
+impl From<Allowed> for pages::Allowed {
+    fn from(allowed: Allowed) -> pages::Allowed {
+        match allowed {
+            Allowed::KillQuery => pages::Allowed::KillQuery,
+            Allowed::QueueRetry => pages::Allowed::QueueRetry,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let changes = Changes::default();
-    let interval = Duration::from_secs(arguments.interval);
+    let repositories = &arguments.repository;
     let servers = watched(arguments, password.as_deref())?;
-    let audit = Arc::new(Audit::open(arguments.audit_log.as_deref(), report)?);
+    let audit = Audit::open(arguments.audit_log.as_deref(), report.shared())?;
     let listener = Listener::bind(&arguments.listen).map_err(|error| usage(format!("--listen: {error}")))?;
     let key = arguments.key.read()?;
-    let archives: Vec<Arc<Archive>> =
-        arguments.repository.iter().map(|root| Arc::new(Archive::new(root))).collect();
-    if servers.is_empty() && archives.is_empty() {
+    if servers.is_empty() && repositories.is_empty() {
         return Err(usage("name a server or a repository"));
     }
     let stop = stop_flag(report)?;
-    let mut shown = Vec::new();
-    for (watched, sampler) in servers {
-        let watched = Arc::new(watched);
-        watched.start(sampler, interval, (&stop, &changes));
-        shown.push(watched);
-    }
-    for root in arguments.repository.iter().filter(|root| !address::is_in_store(root) && !root.exists()) {
+    for root in repositories.iter().filter(|root| !address::is_in_store(root) && !root.exists()) {
         // It may be mounted later, so the other pages are served.
         report.warn(&format!(
             "{}: there is no such repository; the page of backups says so, too",
             root.display()
         ));
     }
-    for archive in &archives {
-        archive.start(key.clone(), (&stop, &changes));
-    }
     let random = || Ok::<_, anyhow::Error>(Password::random()?.expose().to_owned());
     let gate = Gate::new(random()?, random()?, listener.port()?, arguments.public_url.clone());
-    let retries = Retries::new(Arc::clone(&audit), Arc::clone(&stop), changes.clone());
-    let pages = Pages {
-        servers: shown,
-        archives,
-        interval,
-        allowed: arguments.allow.clone(),
-        form_token: gate.form_token().to_owned(),
-        kills: Pending::default(),
-        retries: Arc::clone(&retries),
-        audit,
-    };
     if report.is_json() {
         report.message(&json!({"message_type": "serving", "url": gate.url()}))?;
     } else {
         report.data(&gate.url())?;
     }
     report.note("open this address in a browser; whoever has it sees the pages. Ctrl-C ends them");
-    web::serve(listener, gate, Box::new(pages), &changes, &stop)?;
-    retries.finish();
+    let window = Window {
+        servers,
+        repositories: repositories.clone(),
+        key,
+        interval: Duration::from_secs(arguments.interval),
+        allowed: arguments.allow.iter().copied().map(pages::Allowed::from).collect(),
+        audit,
+    };
+    window.serve(listener, gate, &stop)?;
     Ok(stopped())
 }
 

@@ -22,6 +22,21 @@ impl Discontinuity {
             Discontinuity::Reset => "reset",
         }
     }
+
+    /// What it means, for people.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Discontinuity::Begin(Begin::First) => "another recording began",
+            Discontinuity::Begin(Begin::Restarted) => {
+                "the server was restarted; its counters began again at zero"
+            }
+            Discontinuity::Begin(Begin::Reconnected) => {
+                "the connection broke and is back; the server kept running"
+            }
+            Discontinuity::Reset => "somebody reset the counters (FLUSH STATUS)",
+        }
+    }
 }
 
 /// A status variable over an interval.

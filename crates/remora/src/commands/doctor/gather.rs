@@ -26,9 +26,8 @@ use super::Arguments;
 use crate::args::{Account, ServerArgs};
 use crate::commands;
 use crate::commands::backup::server_of;
-use crate::commands::list::Known;
-use crate::commands::list::damage::{self, Damage};
 use crate::report::Report;
+use repository::state::{self, Evidence, KnownDamage};
 
 /// How many tables of a kind are named.
 const NAMED_MAX: u64 = 3;
@@ -257,9 +256,9 @@ fn look_into(found: &mut Repository, (name, home): (String, Location), arguments
 fn look_at(found: &mut Repository, named: &Named) -> Result<()> {
     let listing = named.repository.list()?;
     found.broken = listing.broken.iter().map(ToString::to_string).collect();
-    let damage = Damage::of(named, &listing);
+    let damage = KnownDamage::of(named, &listing);
     let lost = damage.lost(&listing);
-    found.noted = damage::told(&damage.noted, date_time::shown).map(|(_, text)| text);
+    found.noted = state::told(&damage.noted, date_time::shown).map(|(_, text)| text);
     found.newest = listing.generations.last().map(|newest| Newest {
         is_damaged: lost.contains(&newest.number),
         number: newest.number,
@@ -279,10 +278,11 @@ fn look_at(found: &mut Repository, named: &Named) -> Result<()> {
 }
 
 fn proof(generations: &[block::Generation]) -> Proof {
-    let is_sound =
-        |generation: &block::Generation| matches!(Known::of(generation), Known::Proven | Known::Booted);
+    let is_sound = |generation: &block::Generation| {
+        matches!(Evidence::of(generation), Evidence::Proven | Evidence::Booted)
+    };
     match generations.last() {
-        Some(newest) if Known::of(newest) == Known::Unsound => Proof::Unsound,
+        Some(newest) if Evidence::of(newest) == Evidence::Unsound => Proof::Unsound,
         Some(newest) if is_sound(newest) => Proof::Sound,
         _ => generations
             .iter()

@@ -3,7 +3,7 @@
 use import::{FieldTarget, Indexes, Int96, OnDuplicate, Physical};
 use rows::{DateOrder, LineEnd};
 
-use crate::commands::unquoted;
+use server::unquoted;
 
 /// What separates fields.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use progress::{Progress, count};
 use serde_json::json;
 use transactions::{Changed, EndTime, LogFile, Transaction, names};
 
-use super::sums::Sums;
 use crate::exit::{self, Stdout};
 use crate::report::{self, Report};
+use transactions::sums::Sums;
 
 /// Bytes of output that are written at once.
 const OUTPUT_BYTES: usize = 1 << 16;

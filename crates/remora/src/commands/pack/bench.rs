@@ -1,24 +1,20 @@
 //! `remora pack bench`: measures all ways to compress the user's own data.
 
-mod contender;
-mod measure;
-mod page;
-mod sample;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use comparison::contender::contenders;
+use comparison::measure::{Cost, Place};
+use comparison::sample::{self, Sample};
+use comparison::{Row, all_cores, mark, measured, number, page};
 use disk::{Output, RealDisk};
 use failure::usage;
 use progress::Progress;
 use serde_json::json;
 
-use self::contender::Contender;
-use self::measure::{Cost, Place};
-use self::sample::Sample;
 use crate::commands::{self, cores};
 use crate::exit::Exit;
 use crate::report::{self, Report};
@@ -66,23 +62,12 @@ pub(crate) struct Arguments {
     threads: Option<u16>,
 }
 
-/// A contender's result.
-struct Row {
-    name: String,
-    ours: bool,
-    bytes: u64,
-    one: [Cost; 2],
-    all: Option<[Cost; 2]>,
-    /// Whether nothing is both smaller and faster, for compression and for decompression.
-    frontier: [bool; 2],
-}
-
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let threads = arguments.threads.map_or_else(cores, usize::from);
     if arguments.price.is_some_and(|price| !price.is_finite() || price < 0.0) {
         return Err(usage("--price is an amount, such as 23"));
     }
-    let contenders = contender::contenders(&arguments.only, arguments.quick);
+    let contenders = contenders(&arguments.only, arguments.quick);
     if contenders.is_empty() {
         return Err(usage(format!(
             "--only {}: no codec or tool has a name that begins like that",
@@ -120,30 +105,6 @@ fn write_page(name: &Path, html: &str) -> Result<()> {
     let mut output = Output::create(&RealDisk, name).with_context(shown)?;
     std::io::Write::write_all(&mut output, html.as_bytes()).with_context(shown)?;
     output.finish().with_context(shown)
-}
-
-/// Measures a contender on one core, and on all cores if it can use them.
-fn measured(contender: &Contender, place: &Place<'_>, threads: usize) -> Result<Row> {
-    let on = |threads: usize| -> Result<(u64, [Cost; 2])> {
-        let (bytes, pack) = place.pack(&contender.pack(threads))?;
-        let unpack = place.unpack(&contender.unpack(threads))?;
-        Ok((bytes, [pack, unpack]))
-    };
-    let (bytes, one) = on(1)?;
-    let all = if contender.is_parallel() && threads > 1 { Some(on(threads)?.1) } else { None };
-    Ok(Row { name: contender.name.clone(), ours: contender.ours, bytes, one, all, frontier: [false; 2] })
-}
-
-/// Marks the rows that no other row beats.
-fn mark(rows: &mut [Row]) {
-    for direction in 0..2 {
-        let points: Vec<(u64, f64)> = rows.iter().map(|row| (row.bytes, row.one[direction].cpu_s)).collect();
-        for (row, (bytes, seconds)) in rows.iter_mut().zip(&points) {
-            row.frontier[direction] = !points.iter().any(|(other, theirs)| {
-                other <= bytes && theirs <= seconds && (other < bytes || theirs < seconds)
-            });
-        }
-    }
 }
 
 fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, report: &Report) -> Result<()> {
@@ -212,11 +173,6 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
     Ok(())
 }
 
-/// The heading of what was measured on all cores; empty if there is only one.
-fn all_cores(threads: usize) -> String {
-    if threads > 1 { format!("{threads} cores") } else { String::new() }
-}
-
 /// An amount of money: of less than 1 the first digits that are not 0.
 fn money(cost: f64) -> String {
     let zeros = if cost > 0.0 && cost < 1.0 { -cost.log10().floor() } else { 0.0 };
@@ -229,11 +185,6 @@ fn money(cost: f64) -> String {
     format!("{cost:.digits$}")
 }
 
-/// A speed, with a digit after the point only if it is small.
-fn number(speed: f64) -> String {
-    if speed < 9.95 { format!("{speed:.1}") } else { format!("{speed:.0}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,23 +193,5 @@ mod tests {
     fn small_amounts_are_not_zero() {
         let shown = [0.0, 1234.567, 1.0, 0.5, 0.001_364, 0.009_3].map(money);
         assert_eq!(shown, ["0.00", "1234.57", "1.00", "0.500", "0.00136", "0.00930"]);
-    }
-
-    #[test]
-    fn the_frontier_is_what_nothing_beats() {
-        let cost = |cpu_s: f64| Cost { wall_s: cpu_s, cpu_s, memory_bytes: 0 };
-        let row = |bytes: u64, pack: f64, unpack: f64| Row {
-            name: String::new(),
-            ours: true,
-            bytes,
-            one: [cost(pack), cost(unpack)],
-            all: None,
-            frontier: [false; 2],
-        };
-        let mut rows =
-            [row(10, 9.0, 3.0), row(20, 2.0, 1.0), row(21, 2.0, 0.5), row(30, 1.0, 0.9), row(30, 1.0, 2.0)];
-        mark(&mut rows);
-        let marks: Vec<[bool; 2]> = rows.iter().map(|row| row.frontier).collect();
-        assert_eq!(marks, [[true, true], [true, true], [false, true], [true, false], [true, false]]);
     }
 }

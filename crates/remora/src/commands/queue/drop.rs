@@ -7,11 +7,11 @@ use progress::{Progress, count};
 use relay::queue_table;
 use serde_json::json;
 
-use super::rows;
 use crate::args::ServerArgs;
 use crate::commands::table_name;
 use crate::exit::Exit;
 use crate::report::Report;
+use queue_admin::rows;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -7,10 +7,10 @@ use failure::usage;
 use serde_json::json;
 use server::catalogue::Wanted;
 
-use super::overview::{Line, Reader, lines, open, readers};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::{self, Report};
+use queue_admin::overview::{Line, Reader, lines, open, readers};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let mut session = arguments.server.target(password)?.connect()?;
     let wanted = Selection { include: arguments.patterns.clone(), ..Selection::default() };
-    let queues = open(&mut session, &wanted, report)?;
+    let queues = open(&mut session, |schema, table| wanted.table(schema, table), report)?;
     for pattern in &arguments.patterns {
         let alone = Selection { include: vec![pattern.clone()], ..Selection::default() };
         if !queues.iter().any(|(queue, _)| alone.table(&queue.schema, &queue.table)) {

@@ -10,11 +10,12 @@ use relay::column::{Column, columns};
 use relay::queue_table;
 use serde_json::json;
 
-use super::rows;
+use super::row;
 use crate::args::ServerArgs;
 use crate::commands::table_name;
 use crate::exit::Exit;
 use crate::report::Report;
+use queue_admin::rows;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         arguments.limit
     );
     if !report.is_json() {
-        let head: Vec<String> = columns.iter().map(|column| rows::cell(Some(&column.name))).collect();
+        let head: Vec<String> = columns.iter().map(|column| row::cell(Some(&column.name))).collect();
         report.data(&head.join("\t"))?;
     }
     let name = format!("{}.{}", queue.schema, queue.table);
@@ -71,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         let row: Vec<Option<Cow<'_, str>>> =
             cells.iter().map(|cell| cell.map(String::from_utf8_lossy)).collect();
         shown += 1;
-        printed = rows::show_row(&name, &columns, &row, report);
+        printed = row::show_row(&name, &columns, &row, report);
         if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     printed?;

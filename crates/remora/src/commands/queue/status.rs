@@ -1,24 +1,20 @@
 //! `remora queue status`
 
-mod live;
-
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dump::Selection;
 use failure::usage;
 use progress::pause;
+use queue_admin::overview::{Line, Times, open};
+use queue_admin::watch::{Sample, Watch};
 use serde_json::json;
-use server::Session;
 
-use super::overview::{Line, Spans, Times, lines, open, spans};
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
-use crate::terminal;
+use screen::terminal;
 
 /// The columns after the name, and how wide they are: with a short name all fit into 80 columns.
 const COLUMNS: [(&str, usize); 9] = [
@@ -86,13 +82,13 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let target = server.target(password)?;
     let connect = || {
         let mut session = target.connect()?;
-        open(&mut session, &Selection::default(), report)?;
+        open(&mut session, |_, _| true, report)?;
         anyhow::Ok(session)
     };
     let mut session = connect()?;
     let stop = stop_flag(report)?;
     let every = arguments.every.map(Duration::from_secs);
-    let mut watch = Watch { spans: arguments.times || report.is_json(), ..Watch::default() };
+    let mut watch = Watch::new(arguments.times || report.is_json());
     if arguments.live {
         let mut session = Some(session);
         // The server may be restarted meanwhile.
@@ -102,7 +98,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             session = Some(now);
             Ok(table(&samples, arguments.times))
         };
-        return live::run(&target.to_string(), look, every.unwrap_or(Duration::from_secs(1)), &stop);
+        let every = every.unwrap_or(Duration::from_secs(1));
+        return Ok(screen::queues::run(&target.to_string(), look, every, &stop)?.into());
     }
     loop {
         let began = Instant::now();
@@ -116,45 +113,6 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         if !pause((began + every).saturating_duration_since(Instant::now()), &stop) {
             return Ok(stopped());
         }
-    }
-}
-
-/// A queue in one sample.
-pub(crate) struct Sample {
-    pub(crate) line: Line,
-    /// How many rows came and went per second since the last sample.
-    pub(crate) rates: Option<(f64, f64)>,
-    pub(crate) spans: Spans,
-}
-
-/// Samples the queues of a server.
-#[derive(Default)]
-pub(crate) struct Watch {
-    /// Whether to ask for times too.
-    spans: bool,
-    /// How many rows each queue had written and removed.
-    before: BTreeMap<String, (u64, u64)>,
-    asked: Option<Instant>,
-}
-
-impl Watch {
-    /// A sample of each queue that the server has used.
-    pub(crate) fn look(&mut self, session: &mut Session) -> anyhow::Result<Vec<Sample>> {
-        let lines = lines(session)?;
-        let mut spans = if self.spans { spans(session)? } else { BTreeMap::new() };
-        let now = Instant::now();
-        let seconds = self.asked.replace(now).map(|asked| now.duration_since(asked).as_secs_f64());
-        let before = &mut self.before;
-        let sample = |line: Line| {
-            let earlier = before.insert(line.name.clone(), (line.written, line.removed));
-            let rates = earlier.zip(seconds).map(|((written, removed), seconds)| {
-                let rate = |now: u64, before: u64| report::as_f64(now.saturating_sub(before)) / seconds;
-                (rate(line.written, written), rate(line.removed, removed))
-            });
-            let spans = spans.remove(&line.name).unwrap_or_default();
-            Sample { line, rates, spans }
-        };
-        Ok(lines.into_iter().map(sample).collect())
     }
 }
 

@@ -10,11 +10,12 @@ use relay::column::{Column, columns};
 use serde_json::json;
 use server::{Error, Session, TableName};
 
-use super::rows::{end, peek, show_row};
+use super::row::show_row;
 use crate::args::ServerArgs;
 use crate::commands::{stop_flag, table_name};
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
+use queue_admin::rows::{end, peek};
 
 /// How often to look for new rows.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -1,25 +1,19 @@
 //! `remora restore --tables`: some tables of a generation, or of any point in time, as a dump. A private
 //! server is started on the generation where it is, so only what it touches is fetched.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
-use codec::Codec;
-use disk::{Disk, Guard, RealDisk, Share};
-use dump::{
-    Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, ReadRequest, Selection,
-};
-use failure::{Failure, usage};
+use disk::{Disk, RealDisk};
+use dump::DumpSummary;
+use failure::usage;
 use humanize::text;
-use instance::binary_log::BinaryLog;
+use instance::Files;
 use instance::requirements::Requirements;
-use instance::{Files, Wanted};
-use pitr::{Folders, Reached, Recovery, RecoveryTarget, ReplayRequest};
-use progress::{Progress, WithoutNotes, count};
+use pitr::tables::{self, DUMP, Dumped, Opened, Work};
+use pitr::{Recovery, RecoveryTarget};
+use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use super::Arguments;
@@ -27,51 +21,6 @@ use super::until;
 use crate::commands;
 use crate::exit::Exit;
 use crate::report::{self, Report};
-
-/// How long to wait for a lock that only our own sessions can hold.
-const LOCK_WAIT: Duration = Duration::from_secs(30);
-
-/// What DATA DIRECTORY of a table says is a folder of the copy, which no other server has.
-const WITHOUT_FOLDERS: &str = "--sql-mode=NO_DIR_IN_CREATE";
-
-/// The dump in the folder to work in.
-const DUMP: &str = "dump";
-
-/// A folder beside the target, for this target alone. Leftovers of a killed run are removed.
-struct Work {
-    folder: PathBuf,
-    _alone: Box<dyn Guard>,
-}
-
-impl Work {
-    fn new(target: &Path) -> Result<Work> {
-        let name = target.file_name().with_context(|| format!("{} has no name", target.display()))?;
-        let mut own = std::ffi::OsString::from(".");
-        own.push(name);
-        own.push(".remora");
-        let folder = target.with_file_name(own);
-        RealDisk.make_folder(&folder).with_context(|| text::path(&folder))?;
-        let lock = folder.join("lock");
-        let alone = RealDisk.lock(&lock, Share::Exclusive)?;
-        let busy = || Failure::Busy(format!("another run is making {}", target.display()));
-        let alone = alone.ok_or_else(busy).map_err(anyhow::Error::new)?;
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                fs::remove_dir_all(&path).with_context(|| text::path(&path))?;
-            } else if path != lock {
-                RealDisk.remove(&path)?;
-            }
-        }
-        Ok(Work { folder, _alone: alone })
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.folder).ok();
-    }
-}
 
 /// Dumps the tables as they were in the generation, or at the recovery target.
 pub(super) fn run(
@@ -110,8 +59,16 @@ pub(super) fn run(
     let to = instance::Work { folder: &work.folder, jobs, is_lazy };
     let (generation, files) = instance::readable(&named, generation, &to, &stop, &report.shared())?;
     let replay = recovery.as_ref().map(|recovery| until::ReplaySummary::new(&named, recovery));
-    let opened = Opened { files: &files, work: &work.folder, needs: &needs, options };
-    let dumped = dump_from(arguments, opened, recovery, &stop, report);
+    let opened = Opened {
+        files: &files,
+        work: &work.folder,
+        needs: &needs,
+        options,
+        server: arguments.until.server.as_ref(),
+        tables: arguments.tables.clone(),
+        sessions: jobs,
+    };
+    let dumped = tables::dump(opened, recovery, &stop, &report.shared());
     let folder = work.folder.join(DUMP);
     report.end();
     let fetched = match &files {
@@ -146,89 +103,6 @@ pub(super) fn run(
     }
     shown.tell(&summary, replay.map(|(replay, reached)| replay.json(&reached)), report)?;
     Ok(if summary.omitted.is_empty() && prepared == 0 && reaches { Exit::Done } else { Exit::Partial })
-}
-
-/// What was dumped.
-struct Dumped {
-    summary: DumpSummary,
-    /// How many transactions are in XA PREPARE.
-    prepared: usize,
-    /// The replay to the recovery target.
-    reached: Option<Reached>,
-}
-
-/// The files of the generation, and the server for them.
-struct Opened<'a> {
-    files: &'a Files,
-    /// A folder to work in.
-    work: &'a Path,
-    needs: &'a Requirements,
-    options: Vec<String>,
-}
-
-/// Replays the log up to the recovery target, starts a server on the files, and dumps from it.
-fn dump_from(
-    arguments: &Arguments,
-    opened: Opened<'_>,
-    recovery: Option<Recovery<'_>>,
-    stop: &Arc<AtomicBool>,
-    report: &Report,
-) -> Result<Dumped> {
-    let Opened { files, work, needs, options } = opened;
-    let own = &arguments.until;
-    let options: Vec<String> = instance::FRUGAL.map(str::to_owned).into_iter().chain(options).collect();
-    let wanted = Wanted {
-        data_folder: None,
-        server: own.server.as_ref(),
-        options: &options,
-        work: None,
-        needs,
-        account: None,
-    };
-    let selection = Selection { include: arguments.tables.clone(), exclude: Vec::new(), no_accounts: true };
-    let data = instance::data(files, wanted)?;
-    report.phase("recovering", None);
-    instance::refuse_outside(&data)?;
-    let folders = Folders { data: &data, work };
-    let request = ReplayRequest { wanted, only: &selection };
-    let replay = |recovery: Recovery<'_>| recovery.replay(folders, request, stop, &report.shared());
-    let reached = recovery.map(replay).transpose()?.map(|(reached, _)| reached);
-    let log = BinaryLog::find(&data, needs.log())?;
-    let options: Vec<String> =
-        [WITHOUT_FOLDERS.to_owned()].into_iter().chain(options.iter().cloned()).collect();
-    let server = instance::start(&data, log.as_ref(), Wanted { options: &options, ..wanted })?;
-    instance::settle(&server, stop)?;
-    let prepared = server::prepared_xa(&mut instance::connect(&server)?)?.len();
-    let world = dump::Context {
-        disk: Arc::new(RealDisk),
-        server: Arc::new(RealDisk),
-        stop: Arc::clone(stop),
-        // Notes about the private server say nothing about the server that was backed up.
-        progress: Arc::new(WithoutNotes(report.clone())),
-    };
-    let request = DumpRequest {
-        read: ReadRequest {
-            selection,
-            sessions: arguments.jobs.unwrap_or_else(commands::cores),
-            masks: dump::Masks::default(),
-            conditions: Conditions::default(),
-            data: true,
-            history: true,
-            chunk_bytes: None,
-            limits: Limits { bytes_per_second: None, threads_running: None },
-            lock_wait: LOCK_WAIT,
-            block_ddl: false,
-            kill_long_queries: false,
-        },
-        folder: work.join(DUMP),
-        format: Format::Tsv,
-        codec: (Codec::Zstd, 1),
-        odd: OddPolicy::default(),
-        resume: false,
-        definer: Definer::default(),
-    };
-    let summary = dump::dump(&world, &instance::target(&server)?, &request)?;
-    Ok(Dumped { summary, prepared, reached })
 }
 
 /// The summary.

@@ -1,22 +1,13 @@
 //! `remora restore --until`: a generation, and the archived log from there to any point in time.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, lchown};
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use block::RunContext;
-use block::restore::Request;
+use anyhow::Result;
 use clap::Args;
-use disk::{Disk, RealDisk};
-use dump::Selection;
 use failure::usage;
-use humanize::{date_time, text};
-use instance::requirements::Requirements;
-use instance::{Files, Wanted};
-use pitr::{Folders, Found, Reached, Recovery, RecoveryTarget, ReplayPlan, ReplayRequest, Start, single};
+use humanize::date_time;
+use pitr::whole::WholeRequest;
+use pitr::{Found, Reached, Recovery, RecoveryTarget, ReplayPlan, Start, single};
 use progress::{Progress, count};
 use repository::Named;
 use serde_json::{Value, json};
@@ -116,7 +107,13 @@ pub(super) fn run(target: &RecoveryTarget, arguments: &super::Arguments, report:
         return plan(&named, &recovery, report);
     }
     let mut summary = ReplaySummary::new(&named, &recovery);
-    let (reached, tables) = whole(&named, recovery, arguments, &stop, report)?;
+    let request = WholeRequest {
+        target: arguments.target()?.path.as_path(),
+        server: own.server.as_ref(),
+        server_options: &own.server_option,
+        jobs: arguments.jobs.unwrap_or_else(commands::cores),
+    };
+    let (reached, tables) = pitr::whole::restore(&named, recovery, &request, &stop, &report.shared())?;
     report.end();
     summary.tables = Some(tables);
     summary.seconds = Some(began.elapsed().as_secs_f64());
@@ -136,77 +133,6 @@ pub(super) fn plan(named: &Named, recovery: &Recovery<'_>, report: &Report) -> R
     ReplaySummary::new(named, recovery).tell("would be restored", reached, report)?;
     tell_prepared(&reached.found.plan, report);
     Ok(exit(&reached.found))
-}
-
-/// Restores all data. The folder gets its name when everything is proven. Returns the replay, and how many
-/// tables there are.
-fn whole(
-    named: &Named,
-    recovery: Recovery<'_>,
-    arguments: &super::Arguments,
-    stop: &AtomicBool,
-    report: &Report,
-) -> Result<(Reached, usize)> {
-    let target = arguments.target()?.path.as_path();
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let work = parent.unwrap_or(Path::new("."));
-    let own = &arguments.until;
-    let needs = Requirements::of(&named.repository, Some(recovery.generation))?;
-    let options = needs.options(&own.server_option)?;
-    let wanted = Wanted {
-        data_folder: None,
-        server: own.server.as_ref(),
-        options: &options,
-        work: Some(work),
-        needs: &needs,
-        account: None,
-    };
-    let work = wanted.work_folder()?;
-    let jobs = arguments.jobs.unwrap_or_else(commands::cores);
-    let tree = work.path().join(instance::TREE);
-    let request = Request::new(Some(recovery.generation), jobs);
-    if named.is_tree(request)? {
-        instance::files(named, work.path(), request, RunContext { stop, progress: report })?;
-    } else {
-        let to = instance::Work { folder: work.path(), jobs, is_lazy: true };
-        instance::out_of_volume(named, recovery.generation, &to, stop, &report.shared())?;
-    }
-    let data = instance::data(&Files::Folder(tree.clone()), wanted)?;
-    report.phase("recovering", None);
-    instance::refuse_outside(&data)?;
-    let folders = Folders { data: &data, work: work.path() };
-    let request = ReplayRequest { wanted, only: &Selection::default() };
-    let replayed = recovery.replay(folders, request, stop, &report.shared())?;
-    finish(&tree, &data, target)?;
-    Ok(replayed)
-}
-
-/// Gives the data to their owner, and the folder its name.
-fn finish(tree: &Path, data: &Path, target: &Path) -> Result<()> {
-    let owner = fs::metadata(data.join("ibdata1"))?;
-    if rustix::process::geteuid().is_root() {
-        own(data, (owner.uid(), owner.gid()))?;
-    }
-    if let Some(batch) = RealDisk.batch(tree)? {
-        batch.sync()?;
-    }
-    RealDisk.rename(tree, target).with_context(|| text::path(target))?;
-    Ok(())
-}
-
-/// Gives the files in a folder to a user: the private server made them as our user.
-fn own(folder: &Path, (uid, gid): (u32, u32)) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let now = entry.metadata()?;
-        if now.is_dir() {
-            own(&entry.path(), (uid, gid))?;
-        }
-        if (now.uid(), now.gid()) != (uid, gid) {
-            lchown(entry.path(), Some(uid), Some(gid))?;
-        }
-    }
-    Ok(())
 }
 
 /// The summary of a replay, or of its plan.

@@ -10,8 +10,9 @@ use status::counter::sample::{Sample, Value};
 use status::counter::view::{Column, View};
 
 use super::list::Filter;
-use super::output::{Named, Output, stamp};
+use super::output::{Named, Output};
 use crate::report::Report;
+use monitor::time::stamp;
 
 /// A line of JSON for each interval.
 pub(crate) struct Json {

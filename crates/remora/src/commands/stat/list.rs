@@ -8,8 +8,9 @@ use status::counter::change::{Interval, Row};
 use status::counter::kind::Kind;
 use status::counter::sample::Sample;
 
-use super::output::{Named, Output, clock, meaning};
+use super::output::{Named, Output};
 use crate::report::Report;
+use monitor::time::clock;
 
 /// Which status variables to show.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ impl Output for List {
     fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, report: &Report) -> Result<()> {
         let name = server.width.map_or_else(String::new, |_| format!("  {}", server.name));
         let what = match interval.mark {
-            Some(mark) => format!("-- {}", meaning(mark)),
+            Some(mark) => format!("-- {}", mark.meaning()),
             None => format!("over {:.3} s", interval.seconds),
         };
         report.data(&format!("{}{name}  {what}", clock(interval.now)))?;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use anyhow::Result;
 use humanize::text;
 use monitor::fleet::Event;
+use monitor::time::clock;
 use progress::Progress;
-use status::counter::change::{Discontinuity, Interval, between};
+use status::counter::change::{Interval, between};
 use status::counter::event::events;
-use status::counter::sample::{Begin, Sample};
+use status::counter::sample::Sample;
 
 use crate::report::Report;
 
@@ -160,30 +161,4 @@ impl Follow {
         self.last[server] = Some(sample);
         Ok(is_whole)
     }
-}
-
-/// What a mark means, for people.
-pub(crate) fn meaning(mark: Discontinuity) -> &'static str {
-    match mark {
-        Discontinuity::Begin(Begin::First) => "another recording began",
-        Discontinuity::Begin(Begin::Restarted) => {
-            "the server was restarted; its counters began again at zero"
-        }
-        Discontinuity::Begin(Begin::Reconnected) => {
-            "the connection broke and is back; the server kept running"
-        }
-        Discontinuity::Reset => "somebody reset the counters (FLUSH STATUS)",
-    }
-}
-
-/// The time of day of a sample, in the local zone.
-pub(crate) fn clock(sample: &Sample) -> String {
-    let at = jiff::Timestamp::from_millisecond(sample.unix_ms).unwrap_or_default();
-    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
-}
-
-/// The time of a sample for programs: UTC, with milliseconds.
-pub(crate) fn stamp(sample: &Sample) -> String {
-    let at = jiff::Timestamp::from_millisecond(sample.unix_ms).unwrap_or_default();
-    at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }

@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use disk::{Disk, Output as File, RealDisk};
 use monitor::recording;
+use monitor::time::{full, tick};
 use progress::Progress;
 use status::counter::change::Interval;
 use status::counter::page::{GENERATOR, Times, page};
@@ -104,25 +104,4 @@ fn may_replace(path: &Path) -> Result<bool> {
 fn title(file: &Path) -> String {
     let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "remora stat".to_owned())
-}
-
-fn shown(unix_ms: i64, format: &str) -> String {
-    let at = jiff::Timestamp::from_millisecond(unix_ms).unwrap_or_default();
-    at.to_zoned(jiff::tz::TimeZone::system()).strftime(format).to_string()
-}
-
-/// Date and time of day, in the zone of this machine.
-pub(crate) fn full(unix_ms: i64) -> String {
-    shown(unix_ms, "%Y-%m-%d %H:%M:%S %:z")
-}
-
-/// A label below a plot: over minutes it needs seconds, over weeks it needs days.
-pub(crate) fn tick(unix_ms: i64, span_ms: i64) -> String {
-    let span = Duration::from_millis(span_ms.unsigned_abs());
-    let format = match span.as_secs() {
-        0..=1800 => "%H:%M:%S",
-        1801..=172_800 => "%H:%M",
-        _ => "%m-%d %H:%M",
-    };
-    shown(unix_ms, format)
 }

@@ -8,8 +8,9 @@ use status::counter::change::Interval;
 use status::counter::sample::Sample;
 use status::counter::view::{Column, View};
 
-use super::output::{Named, Output, clock, meaning};
+use super::output::{Named, Output};
 use crate::report::Report;
+use monitor::time::clock;
 
 /// Lines between two headers.
 const PAGE: u32 = 20;
@@ -95,7 +96,7 @@ impl Output for Table {
         self.lines += 1;
         let mut line = front(&clock(interval.now), server, server.name);
         match interval.mark {
-            Some(mark) => line.push_str(&format!(" -- {}", meaning(mark))),
+            Some(mark) => line.push_str(&format!(" -- {}", mark.meaning())),
             None => self.columns().for_each(|column| {
                 let shown = number(column, interval);
                 line.push_str(&format!(" {shown:>0$}", width(column)));
