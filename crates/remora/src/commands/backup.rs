@@ -207,26 +207,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let request = arguments.request();
     // A store without its credentials is reported before anything is done.
     arguments.retain.on(Location::of(&arguments.to)?)?;
-    if let (Some(_), Some(source)) =
-        (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
-    {
-        return Err(failure::usage(format!("{source}: --snapshot-size is for lvm:/dev/... only")));
-    }
-    if let Some(source) = arguments.sources.iter().find(|source| !source.is_held_still())
-        && (arguments.lock.is_some() || arguments.track)
-    {
-        return Err(failure::usage(format!(
-            "{source} is read without a snapshot: --lock and --track are only for snapshots"
-        )));
-    }
-    if let (Some(_), Some(source)) =
-        (arguments.way, arguments.sources.iter().find(|source| !source.is_server()))
-    {
-        return Err(failure::usage(format!("{source}: --way is for mysql: only")));
-    }
-    if arguments.way == Some(Way::Copy) && request.needs_snapshot() {
-        return Err(failure::usage("--lock and --snapshot-size are for snapshots, not for --way copy"));
-    }
+    check(arguments, &request)?;
     if arguments.nice {
         // The I/O scheduler also uses this priority.
         rustix::process::setpriority_process(None, 19)?;
@@ -277,6 +258,31 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     failures.iter().for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
     Ok(if worst == Exit::Done && !failures.is_empty() { Exit::Partial } else { worst })
+}
+
+/// Refuses options that do not go together.
+fn check(arguments: &Arguments, request: &Request) -> anyhow::Result<()> {
+    if let (Some(_), Some(source)) =
+        (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
+    {
+        return Err(failure::usage(format!("{source}: --snapshot-size is for lvm:/dev/... only")));
+    }
+    if let Some(source) = arguments.sources.iter().find(|source| !source.is_held_still())
+        && (arguments.lock.is_some() || arguments.track)
+    {
+        return Err(failure::usage(format!(
+            "{source} is read without a snapshot: --lock and --track are only for snapshots"
+        )));
+    }
+    if let (Some(_), Some(source)) =
+        (arguments.way, arguments.sources.iter().find(|source| !source.is_server()))
+    {
+        return Err(failure::usage(format!("{source}: --way is for mysql: only")));
+    }
+    if arguments.way == Some(Way::Copy) && request.needs_snapshot() {
+        return Err(failure::usage("--lock and --snapshot-size are for snapshots, not for --way copy"));
+    }
+    Ok(())
 }
 
 /// Adds to an error that there is no new generation, because it may not say so itself.

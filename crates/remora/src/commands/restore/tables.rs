@@ -71,19 +71,8 @@ pub(super) fn run(
     let dumped = tables::dump(opened, recovery, &stop, &report.shared());
     let folder = work.folder.join(DUMP);
     report.end();
-    let fetched = match &files {
-        // A server may continue after a read error.
-        Files::Lazy(lazy) if lazy.inodes.is_damaged() => {
-            let text = format!("what the server needs of {name}@{generation} is damaged; no dump was made");
-            return Err(dumped.err().map_or_else(
-                || failure::damage(&text),
-                |error| failure::damage(format!("{text}: {error:#}")),
-            ));
-        }
-        Files::Lazy(lazy) => Some(lazy.inodes.fetched()),
-        _ => None,
-    };
-    let Dumped { summary, prepared, reached } = dumped?;
+    let (Dumped { summary, prepared, reached }, fetched) =
+        sound(dumped, &files, &format!("{name}@{generation}"))?;
     RealDisk.rename(&folder, target).with_context(|| text::path(target))?;
     RealDisk
         .sync_folder(target.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new(".")))?;
@@ -103,6 +92,20 @@ pub(super) fn run(
     }
     shown.tell(&summary, replay.map(|(replay, reached)| replay.json(&reached)), report)?;
     Ok(if summary.omitted.is_empty() && prepared == 0 && reaches { Exit::Done } else { Exit::Partial })
+}
+
+/// What was dumped, if all of the generation that the server needed was sound, and how many bytes were fetched.
+fn sound(dumped: Result<Dumped>, files: &Files, shown: &str) -> Result<(Dumped, Option<u64>)> {
+    let Files::Lazy(lazy) = files else { return Ok((dumped?, None)) };
+    // A server may continue after a read error.
+    if lazy.inodes.is_damaged() {
+        let text = format!("what the server needs of {shown} is damaged; no dump was made");
+        return Err(match dumped {
+            Ok(_) => failure::damage(text),
+            Err(error) => failure::damage(format!("{text}: {error:#}")),
+        });
+    }
+    Ok((dumped?, Some(lazy.inodes.fetched())))
 }
 
 /// The summary.
