@@ -94,7 +94,8 @@ pub(super) fn run(
     Ok(if summary.omitted.is_empty() && prepared == 0 && reaches { Exit::Done } else { Exit::Partial })
 }
 
-/// What was dumped, if all of the generation that the server needed was sound, and how many bytes were fetched.
+/// What was dumped, if all of the generation that the server needed was sound, and how many bytes were
+/// fetched.
 fn sound(dumped: Result<Dumped>, files: &Files, shown: &str) -> Result<(Dumped, Option<u64>)> {
     let Files::Lazy(lazy) = files else { return Ok((dumped?, None)) };
     // A server may continue after a read error.
