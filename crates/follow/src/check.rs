@@ -11,7 +11,7 @@ use server::{Error, Session, TableName, prepared_xa, xa_literal};
 /// Those of the server.
 pub fn refusals(session: &mut Session, tables: &[&Table]) -> Result<Vec<String>, Error> {
     let mut why = log(session)?;
-    why.extend(tables.iter().filter_map(|table| of_table(table)));
+    why.extend(tables.iter().filter_map(|table| table_refusal(table)));
     let names: BTreeSet<&TableName> = tables.iter().map(|table| &table.name).collect();
     for Cascade { key, child, parent, .. } in cascades(session)? {
         if names.contains(&child) && !names.contains(&parent) {
@@ -42,7 +42,8 @@ pub(crate) fn children(session: &mut Session) -> Result<BTreeSet<TableName>, Err
     Ok(cascades(session)?.into_iter().map(|cascade| cascade.child).collect())
 }
 
-fn of_table(table: &Table) -> Option<String> {
+/// Why a table can't be followed.
+pub(crate) fn table_refusal(table: &Table) -> Option<String> {
     let in_key = || table.columns.iter().filter(|column| table.key.contains(&column.name));
     // FLOAT(5,2) is compared with a number that is rounded, and stored as another one.
     let is_rounded = |column: &Column| {

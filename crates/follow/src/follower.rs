@@ -16,6 +16,7 @@ use transactions::is_frame;
 use transactions::names::{self, number};
 
 use crate::apply::Applier;
+use crate::ddl::Ddl;
 use crate::form::Form;
 use crate::scope::{Meaning, Scope, shown};
 use crate::shared::Shared;
@@ -69,6 +70,10 @@ pub(crate) struct Follower<'a> {
     latest_s: u64,
     /// Transactions that are prepared and change nothing that is followed.
     prepared: BTreeSet<String>,
+    /// Whether DDL is executed on the target, too.
+    applies_ddl: bool,
+    /// DDL that is to be executed now. Everything before it is applied.
+    ddl: Option<Ddl>,
 }
 
 impl<'a> Follower<'a> {
@@ -95,6 +100,8 @@ impl<'a> Follower<'a> {
             reached,
             latest_s: 0,
             prepared: BTreeSet::new(),
+            applies_ddl: false,
+            ddl: None,
         };
         shared.touched.receive(&follower.reached.position);
         shared.touched.apply(&follower.reached.position);
@@ -116,6 +123,16 @@ impl<'a> Follower<'a> {
         (self.file, self.reached.begun) = (file, begun);
         self.shared.touched.receive(&self.reached.position);
         Ok(())
+    }
+
+    /// Has DDL executed on the target, too.
+    pub(crate) fn apply_ddl(&mut self) {
+        self.applies_ddl = true;
+    }
+
+    /// DDL that is to be executed before anything else. Afterwards another follower continues.
+    pub(crate) fn take_ddl(&mut self) -> Option<Ddl> {
+        self.ddl.take()
     }
 
     /// Whether transactions wait for others.
@@ -222,8 +239,15 @@ impl<'a> Follower<'a> {
             let begins = (number(&self.file).unwrap_or_default(), event.at);
             self.open = Some(Open { place, begins, name, ..Open::default() });
         }
-        if role != EventRole::Outside {
-            self.inside(event, &body)?;
+        match &body {
+            Body::Query(query) if self.applies_ddl && role != EventRole::Outside => {
+                let is_alone = matches!(role, EventRole::Whole | EventRole::Last);
+                if !self.define(query, event, is_alone)? {
+                    self.inside(event, &body)?;
+                }
+            }
+            _ if role != EventRole::Outside => self.inside(event, &body)?,
+            _ => {}
         }
         match role {
             EventRole::Last | EventRole::Whole => self.ended(event),
@@ -306,11 +330,17 @@ impl<'a> Follower<'a> {
                 self.shared.change_programs();
                 Ok(())
             }
-            Meaning::Unapplied(what) if self.shared.is_cut_over() => {
-                self.late(event, &what);
-                Ok(())
+            meaning @ (Meaning::Definition | Meaning::Unapplied(_)) => {
+                let what = match meaning {
+                    Meaning::Unapplied(what) => what,
+                    _ => format!("DDL: {}", shown(&sql)),
+                };
+                if self.shared.is_cut_over() {
+                    self.late(event, &what);
+                    return Ok(());
+                }
+                Err(self.unapplied(event, what))
             }
-            Meaning::Unapplied(what) => Err(self.unapplied(event, what)),
             Meaning::Missed => {
                 let line = format!("not on the target: {}", shown(&sql));
                 if !self.summary.omitted.contains(&line) {
@@ -320,6 +350,27 @@ impl<'a> Follower<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Prepares DDL to be executed on the target. Returns whether the statement is such.
+    fn define(&mut self, query: &Query<'_>, event: &Event<'_>, is_alone: bool) -> Result<bool, Error> {
+        if is_frame(query.sql.as_ref()) || self.shared.is_cut_over() {
+            return Ok(false);
+        }
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let (schema, sql) = (text(query.schema), text(&query.sql));
+        let refused = |why: &str| format!("DDL: {}: {why}", shown(&sql));
+        let defined = self.scope.defines(&schema, &sql).map_err(|why| self.unapplied(event, refused(&why)))?;
+        let Some(defined) = defined else { return Ok(false) };
+        if !is_alone || self.open.as_ref().is_some_and(|open| open.has_changes) {
+            return Err(self.unapplied(event, refused("it makes rows, too")));
+        }
+        self.settle()?;
+        let after = self.reached.clone();
+        let place = format!("{}:{}", self.file, event.at);
+        let ddl = Ddl::new(query, event.header.timestamp, (place, &defined), after);
+        self.ddl = Some(ddl.map_err(|why| self.unapplied(event, refused(&why)))?);
+        Ok(true)
     }
 
     fn rows(&mut self, rows: &Rows<'_>, event: &Event<'_>) -> Result<(), Error> {
@@ -407,6 +458,9 @@ impl<'a> Follower<'a> {
         self.gathered += 1;
         self.latest_s = event.header.timestamp.into();
         self.since.get_or_insert_with(Instant::now);
+        if let Some(ddl) = &mut self.ddl {
+            ddl.after = self.reached.clone();
+        }
         if open.is_spilled { self.settle() } else { Ok(()) }
     }
 

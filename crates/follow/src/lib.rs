@@ -11,7 +11,8 @@
 //! it continues.
 //!
 //! `log` receives events, `scope` says what they are about, `form` makes SQL of rows, `window` folds them,
-//! `apply` executes them, `follower` joins these, `state` is the position in a table on the target.
+//! `apply` executes them, `follower` joins these, `state` is the position in a table on the target. `ddl`
+//! executes DDL there, if that is wanted.
 //!
 //! In the background, `verify` compares all rows of both servers without a lock, since `touched` knows which
 //! ones have changed meanwhile; and `cut_over` makes the target take over, with `source_lock`. `shared` is
@@ -21,6 +22,7 @@ mod apply;
 mod background;
 mod check;
 mod cut_over;
+mod ddl;
 mod error;
 mod followed;
 mod follower;
@@ -49,6 +51,7 @@ pub use state::{CutOver, Noted, Reached, State, Verified};
 
 use apply::Applier;
 use background::Background;
+use ddl::Ddl;
 use follower::Follower;
 use log::{Log, Next};
 use scope::Scope;
@@ -85,6 +88,8 @@ pub struct Request<'a> {
     pub verify_every: Option<Duration>,
     /// Make the target take over.
     pub cut_over: Option<CutOverRequest>,
+    /// Execute DDL of the source on the target, too, instead of ending there.
+    pub ddl: bool,
 }
 
 /// What was applied.
@@ -94,6 +99,8 @@ pub struct Summary {
     pub transactions: u64,
     /// Changes of rows.
     pub changes: u64,
+    /// DDL statements that were executed on the target.
+    pub definitions: u64,
     /// What was changed on the source and is not changed on the target, a line for each.
     pub omitted: Vec<String>,
     /// Up to where, such as `binlog.000004:4711, 0-1-42`.
@@ -115,28 +122,22 @@ pub struct Summary {
 /// [`Error::Unapplied`] and [`Error::Different`] end it: the state notes them. [`Error::NotCutOver`] leaves
 /// the source as it was.
 pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -> Result<Summary, Error> {
-    let noted = noted(request, &mut request.target()?)?;
-    let mut shared = Shared::new(report);
-    shared.is_watched = request.verify_every.is_some() || request.cut_over.is_some();
+    let end = end(request)?;
     let mut summary = Summary::default();
-    let background = Background { request, shared: &shared };
-    let followed = std::thread::scope(|scope| {
-        if shared.is_watched {
-            scope.spawn(|| shared.end(background.run(&noted.tables)));
+    let followed = loop {
+        match until_ddl(request, (end.as_ref(), stop), report, &mut summary) {
+            Ok(Some(ddl)) => match define(request, &ddl, stop, report) {
+                Ok(true) => summary.definitions += 1,
+                Ok(false) => {
+                    summary.is_stopped = true;
+                    break Ok(());
+                }
+                Err(error) => break Err(error),
+            },
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
         }
-        let followed = attempts(request, &shared, stop, &mut summary);
-        shared.stop.store(true, Ordering::Relaxed);
-        followed
-    });
-    if let (Ok(()), Some(Err(error))) = (&followed, shared.take_end()) {
-        // It was stopped by the user meanwhile.
-        report.warn(&error.to_string());
-    }
-    summary.late = shared.take_late();
-    summary.omitted.extend(shared.take_omitted());
-    if shared.is_cut_over() {
-        (summary.is_cut_over, summary.is_stopped) = (true, false);
-    }
+    };
     if let Err(error) = followed {
         if let Some(why) = error.final_stop() {
             note_stop(request, &why);
@@ -146,29 +147,87 @@ pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -
     Ok(summary)
 }
 
+/// Follows until it is stopped or at its end, or until DDL that is to be executed, which is returned. What runs
+/// in the background knows the tables of before, so it ends then, too.
+fn until_ddl(
+    request: &Request<'_>,
+    (end, stop): (Option<&(String, u64)>, &AtomicBool),
+    report: &dyn Progress,
+    summary: &mut Summary,
+) -> Result<Option<Ddl>, Error> {
+    let noted = noted(request, &mut request.target()?)?;
+    let mut shared = Shared::new(report);
+    shared.is_watched = request.verify_every.is_some() || request.cut_over.is_some();
+    let background = Background { request, shared: &shared };
+    let followed = std::thread::scope(|scope| {
+        if shared.is_watched {
+            scope.spawn(|| shared.end(background.run(&noted.tables)));
+        }
+        let followed = attempts(request, &shared, (end, stop), summary);
+        shared.stop.store(true, Ordering::Relaxed);
+        followed
+    });
+    match (&followed, shared.take_end()) {
+        (Ok(_), Some(Err(error @ Error::Different { .. }))) => return Err(error),
+        // It was stopped by the user meanwhile.
+        (Ok(None), Some(Err(error))) => report.warn(&error.to_string()),
+        _ => {}
+    }
+    summary.late.extend(shared.take_late());
+    summary.omitted.extend(shared.take_omitted());
+    if shared.is_cut_over() {
+        (summary.is_cut_over, summary.is_stopped) = (true, false);
+    }
+    followed
+}
+
+/// Executes DDL on the target; `false` if the user stopped it.
+fn define(
+    request: &Request<'_>,
+    ddl: &Ddl,
+    stop: &AtomicBool,
+    report: &dyn Progress,
+) -> Result<bool, Error> {
+    let mut pause = PAUSE;
+    loop {
+        match ddl.execute(request) {
+            Ok(()) => {
+                report.note(&format!("{}: executed on the target: {}", ddl.place, ddl.shown()));
+                return Ok(true);
+            }
+            Err(error) if error.is_passing() => report.warn(&format!("{error}; trying again")),
+            Err(error) => return Err(error),
+        }
+        if !progress::pause(pause, stop) {
+            return Ok(false);
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
 /// Follows over one connection after the other.
 fn attempts(
     request: &Request<'_>,
     shared: &Shared<'_>,
-    stop: &AtomicBool,
+    (end, stop): (Option<&(String, u64)>, &AtomicBool),
     summary: &mut Summary,
-) -> Result<(), Error> {
+) -> Result<Option<Ddl>, Error> {
     let mut pause = PAUSE;
-    let end = end(request)?;
     loop {
         let before = summary.transactions;
-        let error = match run(request, shared, (end.as_ref(), stop), summary) {
+        let error = match run(request, shared, (end, stop), summary) {
             Err(error) => error,
             // What ran in the background is not tried again.
-            Ok(ended) => return ended,
+            Ok(Ended::Whole(ended)) => return ended.map(|()| None),
+            Ok(Ended::Ddl(ddl)) => return Ok(Some(ddl)),
         };
         // It may have ended while the log could not be read.
         if let Some(ended) = shared.take_end() {
-            return ended;
+            return ended.map(|()| None);
         }
         if shared.is_cut_over() {
             shared.report.warn(&format!("late writes to the source can't be looked for: {error}"));
-            return Ok(());
+            return Ok(None);
         }
         if !error.is_passing() {
             return Err(error);
@@ -179,7 +238,7 @@ fn attempts(
         shared.report.warn(&format!("{error}; trying again"));
         if !progress::pause(pause, stop) {
             summary.is_stopped = true;
-            return Ok(());
+            return Ok(None);
         }
         pause = (pause * 2).min(PAUSE_MAX);
     }
@@ -274,13 +333,21 @@ impl Clock {
     }
 }
 
-/// One connection to each server. Returns how what runs in the background has ended, if anything does.
+/// Why one connection was enough.
+enum Ended {
+    /// All is done, or what runs in the background has ended like that.
+    Whole(Result<(), Error>),
+    /// DDL comes next.
+    Ddl(Ddl),
+}
+
+/// One connection to each server.
 fn run(
     request: &Request<'_>,
     shared: &Shared<'_>,
     (end, stop): (Option<&(String, u64)>, &AtomicBool),
     summary: &mut Summary,
-) -> Result<Result<(), Error>, Error> {
+) -> Result<Ended, Error> {
     let mut session = request.target()?;
     if !request.state.lock(&mut session)? {
         return Err(Error::Busy);
@@ -291,6 +358,9 @@ fn run(
     let scope = Scope::new(noted.tables, &request.copy.read.selection, session.about.flavour);
     let applier = Applier::new(session, &request.state)?;
     let mut follower = Follower::new(scope, applier, noted.reached, (shared, summary));
+    if request.ddl {
+        follower.apply_ddl();
+    }
     let (mut heard, mut is_doubted, mut has_caught_up) = (Instant::now(), false, false);
     let clock = Clock::of(&mut source)?;
     // Others may write all the time, so it is never at the end.
@@ -299,17 +369,20 @@ fn run(
         if stop.load(Ordering::Relaxed) {
             follower.settle()?;
             follower.stopped();
-            return Ok(Ok(()));
+            return Ok(Ended::Whole(Ok(())));
         }
         if let Some(ended) = shared.take_end() {
             follower.settle()?;
-            return Ok(ended);
+            return Ok(Ended::Whole(ended));
         }
         let wait = if follower.is_waiting() { GATHER } else { LOOK };
         let is_idle = match log.next(wait)? {
             Next::Event(event, bytes) => {
                 (heard, is_doubted) = (Instant::now(), false);
                 follower.event(&event, bytes)?;
+                if let Some(ddl) = follower.take_ddl() {
+                    return Ok(Ended::Ddl(ddl));
+                }
                 false
             }
             Next::File { file, begun, at } => {
@@ -326,7 +399,7 @@ fn run(
         }
         if request.verify_every.is_none() && end.is_some_and(|end| follower.has_reached(end)) {
             follower.settle()?;
-            return Ok(Ok(()));
+            return Ok(Ended::Whole(Ok(())));
         }
         if !has_caught_up && follower.has_reached(&goal.0) {
             follower.settle()?;

@@ -5,11 +5,12 @@ use std::rc::Rc;
 
 use binlog::event::table::Table as LogTable;
 use server::catalogue::{OWN_SCHEMA, SYSTEM_SCHEMAS, Wanted};
-use server::{Flavour, quote_name};
+use server::{Flavour, TableName, quote_name};
 use transactions::Known;
+use transactions::defined_tables::DefinedTables;
 use transactions::table_references::{Effect, TableReferences};
 
-use crate::Followed;
+use crate::{Followed, ddl};
 use crate::form::Form;
 
 /// Forms that are kept. Servers that run for long give tables ever higher numbers.
@@ -25,6 +26,8 @@ pub(crate) enum Meaning {
     Missed,
     /// It changes a trigger or an event, which are not on the target before the cut-over.
     Later,
+    /// It changes what followed tables are, or makes one that was selected.
+    Definition,
     /// It can't be applied. Why.
     Unapplied(String),
 }
@@ -109,9 +112,7 @@ impl<'a> Scope<'a> {
                 "a statement was logged instead of the rows that it changed (binlog_format of its session was not ROW): {}",
                 shown(sql)
             )),
-            Effect::Definition if references.is_about(schema, is_followed) => {
-                Meaning::Unapplied(format!("DDL: {}", shown(sql)))
-            }
+            Effect::Definition if references.is_about(schema, is_followed) => Meaning::Definition,
             // What is made under a name that was selected would be missing on the target.
             Effect::Definition
                 if makes(sql)
@@ -119,7 +120,7 @@ impl<'a> Scope<'a> {
                         name.is_some_and(|name| self.is_wanted(schema, name))
                     }) =>
             {
-                Meaning::Unapplied(format!("DDL: {}", shown(sql)))
+                Meaning::Definition
             }
             Effect::None if is_program(sql) && self.concerns(schema, sql) => {
                 if is_later(sql) {
@@ -129,6 +130,32 @@ impl<'a> Scope<'a> {
                 }
             }
             _ => Meaning::Nothing,
+        }
+    }
+
+    /// What DDL is to be executed on the target, too. `None` if it is about nothing that is followed, or was
+    /// selected.
+    ///
+    /// # Errors
+    /// Why it can't be executed there.
+    pub(crate) fn defines(&self, schema: &str, sql: &str) -> Result<Option<DefinedTables>, String> {
+        let is_meant = matches!(self.meaning(schema, sql), Meaning::Definition);
+        let Some(defined) = DefinedTables::of(sql) else {
+            return if is_meant { Err("it is not executed on the target".to_owned()) } else { Ok(None) };
+        };
+        if let Some(name) = &defined.database {
+            return Ok(self.wanted.programs(name).then_some(defined));
+        }
+        let tables = ddl::tables(&defined, schema);
+        let is_in = |name: &&TableName| {
+            self.has(&name.schema, &name.table) || self.is_wanted(&name.schema, &name.table)
+        };
+        if !is_meant && !tables.iter().any(|name| is_in(&name)) {
+            return Ok(None);
+        }
+        match tables.iter().find(|name| !is_in(name)) {
+            Some(name) => Err(format!("it is about {name}, too, which is not followed")),
+            None => Ok(Some(defined)),
         }
     }
 
@@ -200,7 +227,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use binlog::column::Type;
-    use server::TableName;
     use server::catalogue::Table;
 
     use super::*;
@@ -257,7 +283,7 @@ mod tests {
             Meaning::Nothing => "nothing",
             Meaning::Missed => "missed",
             Meaning::Later => "later",
-            Meaning::Unapplied(why) if why.starts_with("DDL") => "ddl",
+            Meaning::Definition => "ddl",
             Meaning::Unapplied(_) => "statement",
         };
         for (expected, schema, sql) in [

@@ -6,10 +6,14 @@ use serde::{Deserialize, Serialize};
 use server::catalogue::OWN_SCHEMA;
 use server::{Position, Session, TableName};
 
+use crate::ddl::Intent;
 use crate::{Error, Followed};
 
 /// How long the server may still need to end a session of a process that was killed.
 const LOCK_WAIT_S: u32 = 3;
+
+/// The name of the note about DDL.
+const INTENT: &str = "ddl";
 
 /// The state of one copy on its target.
 #[derive(Clone, Debug)]
@@ -105,6 +109,11 @@ impl State {
         Ok(session.lock(&self.lock_name(), LOCK_WAIT_S)?)
     }
 
+    /// Keeps others from executing DDL for this copy, until the session ends. Returns whether that is so.
+    pub(crate) fn lock_ddl(&self, session: &mut Session, wait_s: u32) -> Result<bool, Error> {
+        Ok(session.lock(&format!("{}.ddl", self.lock_name()), wait_s)?)
+    }
+
     /// Whether somebody follows now.
     ///
     /// # Errors
@@ -141,12 +150,7 @@ impl State {
              NOT NULL) ENGINE=InnoDB COMMENT='tables that remora copy --follow changes'",
             self.tables
         ))?;
-        for (number, followed) in noted.tables.iter().enumerate() {
-            let text = serde_json::to_string(followed)
-                .map_err(|error| Error::Refused(format!("{}: {error}", followed.table.name)))?;
-            let text = session.quote(&text);
-            session.execute(&format!("INSERT INTO {} VALUES ({number}, {text})", self.tables))?;
-        }
+        self.write_tables(session, &noted.tables)?;
         session.execute(&format!(
             "CREATE TABLE {} (name VARCHAR(20) CHARACTER SET ascii NOT NULL PRIMARY KEY, \
              value LONGTEXT CHARACTER SET utf8mb4 NOT NULL) ENGINE=InnoDB COMMENT='what remora copy --follow knows'",
@@ -166,6 +170,42 @@ impl State {
             "INSERT INTO {} VALUES (1, {file}, {}, {gtid}, {}, NULL)",
             self.position, noted.reached.position.offset, noted.reached.begun
         ))?;
+        Ok(())
+    }
+
+    fn write_tables(&self, session: &mut Session, tables: &[Followed]) -> Result<(), Error> {
+        for (number, followed) in tables.iter().enumerate() {
+            let text = serde_json::to_string(followed)
+                .map_err(|error| Error::Refused(format!("{}: {error}", followed.table.name)))?;
+            let text = session.quote(&text);
+            session.execute(&format!("INSERT INTO {} VALUES ({number}, {text})", self.tables))?;
+        }
+        Ok(())
+    }
+
+    /// Notes DDL that is about to be executed.
+    pub(crate) fn intend(&self, session: &mut Session, intent: &Intent) -> Result<(), Error> {
+        self.set_note(session, INTENT, intent)
+    }
+
+    /// The DDL that was about to be executed, or was.
+    pub(crate) fn intent(&self, session: &mut Session) -> Result<Option<Intent>, Error> {
+        self.note(session, INTENT)
+    }
+
+    /// Notes what is followed after DDL, and from where.
+    pub(crate) fn redefine(
+        &self,
+        session: &mut Session,
+        tables: &[Followed],
+        reached: &Reached,
+    ) -> Result<(), Error> {
+        session.execute("START TRANSACTION")?;
+        session.execute(&format!("DELETE FROM {}", self.tables))?;
+        self.write_tables(session, tables)?;
+        session.execute(&format!("DELETE FROM {} WHERE name = '{INTENT}'", self.notes))?;
+        self.advance(session, reached)?;
+        session.execute("COMMIT")?;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! [`Take`]s them; [`Again`] reads a transaction a second time for its rows, so that none is kept in memory
 //! before its end is found.
 
+pub mod defined_tables;
 mod definitions;
 pub mod effective_statement;
 mod end_time;

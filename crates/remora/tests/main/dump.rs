@@ -20,6 +20,8 @@ mod copy;
 mod copy_cut_over;
 #[path = "dump/copy_follow.rs"]
 mod copy_follow;
+#[path = "dump/copy_follow_ddl.rs"]
+mod copy_follow_ddl;
 #[path = "dump/copy_follow_ends.rs"]
 mod copy_follow_ends;
 #[path = "dump/copy_kill.rs"]

@@ -23,6 +23,15 @@ pub(crate) enum Follow {
     Apply,
 }
 
+/// What becomes of DDL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DdlPolicy {
+    /// It ends following, by name
+    Stop,
+    /// It is executed on B too: between servers of one family
+    Same,
+}
+
 /// How often to compare all rows.
 const VERIFY_EVERY: Duration = Duration::from_secs(3600);
 
@@ -30,13 +39,17 @@ const VERIFY_EVERY: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct FollowArgs {
     /// After the copy, apply to B what A commits, from A's binary log, until stopped. What can't be applied
-    /// exactly, such as DDL, ends it by name; --resume then compares all rows and continues
+    /// exactly ends it by name; --resume then compares all rows and continues
     #[arg(long, value_name = "HOW", conflicts_with_all = ["condition", "mask", "no_data"])]
     pub(super) follow: Option<Follow>,
 
     /// With --follow: apply what A's binary log has now, and end
     #[arg(long, requires = "follow", conflicts_with_all = ["dry_run", "cut_over"])]
     once: bool,
+
+    /// With --follow: what becomes of DDL on A, such as ALTER TABLE, and of new tables among the names
+    #[arg(long, value_name = "WHAT", requires = "follow", value_enum, default_value = "stop")]
+    ddl: DdlPolicy,
 
     /// With --follow: compare all rows of A and B this often, without a lock, while both are written: 30m,
     /// 1d; never [default: 1h; with --once never; before --cut-over always]
@@ -124,6 +137,15 @@ pub(super) fn run(
             return Err(usage(format!("--way-back: B can't be followed: {}", why.join("; "))));
         }
     }
+    if options.ddl == DdlPolicy::Same {
+        let flavours = [from, to].map(|target| Ok::<_, anyhow::Error>(target.connect()?.about.flavour));
+        let [a, b] = flavours;
+        if a? != b? || !request.renames.is_empty() {
+            return Err(usage(
+                "--ddl same needs two servers of one family, and does not go with --rename: the same statement must mean the same",
+            ));
+        }
+    }
     let mut open = Open::default();
     if !is_way_back(&context, &state, servers, request, report)?
         && !is_noted(&state, servers, request, report)?
@@ -143,6 +165,7 @@ pub(super) fn run(
         once: options.once,
         verify_every: options.verify_every(),
         cut_over: options.cut_over(),
+        ddl: options.ddl == DdlPolicy::Same,
     };
     let stop: &AtomicBool = &context.stop;
     let summary = follow::follow(&following, stop, report)?;
@@ -313,18 +336,20 @@ fn followed(from: &Target, tables: &[(Table, TableName)]) -> anyhow::Result<Vec<
 }
 
 fn summarise(summary: &Summary, report: &Report) -> anyhow::Result<()> {
-    let Summary { transactions, changes, omitted, reached, .. } = summary;
+    let Summary { transactions, changes, definitions, omitted, reached, .. } = summary;
     if report.is_json() {
         report.message(&json!({
             "message_type": "followed", "transactions": transactions, "changes": changes, "reached": reached,
-            "omitted": omitted, "cut_over": summary.is_cut_over, "late": summary.late,
+            "ddl": definitions, "omitted": omitted, "cut_over": summary.is_cut_over, "late": summary.late,
         }))?;
         return Ok(());
     }
+    let ddl = (*definitions > 0).then(|| format!(", {}", count(*definitions, "DDL statement")));
     report.note(&format!(
-        "followed up to {reached}: {} of {} applied",
+        "followed up to {reached}: {} of {} applied{}",
         count(*changes, "change"),
-        count(*transactions, "transaction")
+        count(*transactions, "transaction"),
+        ddl.unwrap_or_default(),
     ));
     Ok(())
 }
