@@ -73,7 +73,8 @@ impl Ddl {
         (place, defined): (String, &DefinedTables),
         after: Reached,
     ) -> Result<Ddl, String> {
-        let utf8 = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| "it is not in UTF-8".to_owned());
+        let utf8 =
+            |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| "it is not in UTF-8".to_owned());
         let (schema, sql) = (utf8(query.schema)?, utf8(&query.sql)?);
         let (tables, database) = (tables(defined, &schema), defined.database.clone());
         let settings = settings(query, time_s);
@@ -101,13 +102,37 @@ impl Ddl {
         match intent {
             None => state.intend(&mut session, &Intent { place: self.place.clone(), before })?,
             Some(_) if self.is_move || !is_atomic(&session) => {
-                return Err(self.unapplied("nobody knows whether it was executed, because remora was killed there"));
+                return Err(
+                    self.unapplied("nobody knows whether it was executed, because remora was killed there")
+                );
             }
             Some(intent) if intent.before != before => return self.executed(request, session, noted),
             Some(_) => {}
         }
+        if let Some(name) = self.stranger(&mut session, &noted)? {
+            return Err(self.unapplied(&format!("the target has a table {name} that is not of this copy")));
+        }
         self.on_target(own, request.copy.write.no_binlog)?;
         self.executed(request, session, noted)
+    }
+
+    /// A table on the target that has a name of the statement and is not followed.
+    fn stranger(&self, session: &mut Session, noted: &Noted) -> Result<Option<&TableName>, Error> {
+        for name in &self.tables {
+            if noted.tables.iter().any(|followed| followed.target == *name) {
+                continue;
+            }
+            let sql = format!(
+                "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
+                session.quote(&name.schema),
+                session.quote(&name.table)
+            );
+            // Sequences were copied, and are not followed.
+            if session.value(&sql)?.is_some_and(|kind| kind != "SEQUENCE" && kind != "VIEW") {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     fn unapplied(&self, why: &str) -> Error {
@@ -139,12 +164,17 @@ impl Ddl {
     fn executed(&self, request: &Request<'_>, mut session: Session, noted: Noted) -> Result<(), Error> {
         let selection = &request.copy.read.selection;
         let mut followed = noted.tables;
+        let known: BTreeSet<TableName> = followed.iter().map(|followed| followed.target.clone()).collect();
         followed.retain(|followed| !self.tables.contains(&followed.table.name));
         for table in self.read(request)? {
             if !selection.table(&table.name.schema, &table.name.table) {
                 continue;
             }
             if let Some(why) = table_refusal(&table) {
+                if !known.contains(&table.name) {
+                    // Nothing is left of what was made just now.
+                    session.execute(&format!("DROP TABLE {}", table.name))?;
+                }
                 return Err(self.unapplied(&format!("{why}, so it can't be followed: --exclude it")));
             }
             let target = table.name.clone();

@@ -360,7 +360,8 @@ impl<'a> Follower<'a> {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let (schema, sql) = (text(query.schema), text(&query.sql));
         let refused = |why: &str| format!("DDL: {}: {why}", shown(&sql));
-        let defined = self.scope.defines(&schema, &sql).map_err(|why| self.unapplied(event, refused(&why)))?;
+        let defined =
+            self.scope.defines(&schema, &sql).map_err(|why| self.unapplied(event, refused(&why)))?;
         let Some(defined) = defined else { return Ok(false) };
         if !is_alone || self.open.as_ref().is_some_and(|open| open.has_changes) {
             return Err(self.unapplied(event, refused("it makes rows, too")));

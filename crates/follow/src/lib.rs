@@ -182,12 +182,7 @@ fn until_ddl(
 }
 
 /// Executes DDL on the target; `false` if the user stopped it.
-fn define(
-    request: &Request<'_>,
-    ddl: &Ddl,
-    stop: &AtomicBool,
-    report: &dyn Progress,
-) -> Result<bool, Error> {
+fn define(request: &Request<'_>, ddl: &Ddl, stop: &AtomicBool, report: &dyn Progress) -> Result<bool, Error> {
     let mut pause = PAUSE;
     loop {
         match ddl.execute(request) {

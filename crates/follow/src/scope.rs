@@ -10,8 +10,8 @@ use transactions::Known;
 use transactions::defined_tables::DefinedTables;
 use transactions::table_references::{Effect, TableReferences};
 
-use crate::{Followed, ddl};
 use crate::form::Form;
+use crate::{Followed, ddl};
 
 /// Forms that are kept. Servers that run for long give tables ever higher numbers.
 const KEPT_MAX: usize = 4096;
