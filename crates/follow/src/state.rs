@@ -203,7 +203,6 @@ impl State {
         session.execute("START TRANSACTION")?;
         session.execute(&format!("DELETE FROM {}", self.tables))?;
         self.write_tables(session, tables)?;
-        session.execute(&format!("DELETE FROM {} WHERE name = '{INTENT}'", self.notes))?;
         self.advance(session, reached)?;
         session.execute("COMMIT")?;
         Ok(())

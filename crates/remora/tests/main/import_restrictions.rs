@@ -7,7 +7,8 @@ use crate::support::{self, Ended, Place, on_every_server};
 fn a_server_without_load_data_local_is_served_by_insert() {
     for product in support::of_today(support::products()) {
         support::tell(product);
-        let server = support::start(product, &["--local-infile=0"]);
+        // A statement that is too long is quick then.
+        let server = support::start(product, &["--local-infile=0", "--max-allowed-packet=4M"]);
         let place = Place::new(&server);
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT, b BIT(4), born DATE)"]);
         let file =

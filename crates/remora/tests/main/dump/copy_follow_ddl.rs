@@ -38,6 +38,8 @@ const STATEMENTS: [&[&str]; 9] = [
         "INSERT INTO likewise SELECT * FROM two",
         "SET SESSION sql_mode = ''",
         "ALTER TABLE likewise ADD z DATE NOT NULL DEFAULT '0000-00-00'",
+        "SET SESSION sql_mode = 'ANSI_QUOTES'",
+        "ALTER TABLE \"likewise\" ADD \"quoted\" INT",
         "SET SESSION foreign_key_checks = 0",
         "CREATE TABLE orphan (id INT PRIMARY KEY, up INT, FOREIGN KEY (up) REFERENCES later (id)) ENGINE=InnoDB",
         "CREATE TABLE later (id INT PRIMARY KEY) ENGINE=InnoDB",
@@ -202,6 +204,36 @@ fn a_run_that_is_killed_about_ddl_leaves_what_the_next_one_understands() {
         step("ALTER TABLE d.one ADD a INT DEFAULT 1", true);
         step("ALTER TABLE d.one ADD b INT DEFAULT 2", false);
         step("ALTER TABLE d.one DROP a", true);
+    });
+}
+
+#[test]
+fn ddl_of_a_killed_run_that_the_server_still_executes_is_waited_for() {
+    // It does all of it or nothing.
+    let atomic: Vec<Product> =
+        products().into_iter().filter(|product| *product != Product::MySql56).collect();
+    on_products(&of_today(atomic), |product| {
+        let pair = made(product);
+        let mut source = pair.source();
+        execute(
+            &mut source,
+            &[
+                "CREATE TABLE d.large (id INT AUTO_INCREMENT PRIMARY KEY, t VARCHAR(200)) ENGINE=InnoDB",
+                "INSERT INTO d.large (t) VALUES (REPEAT('x', 200))",
+            ],
+        );
+        (0..17).for_each(|_| execute(&mut source, &["INSERT INTO d.large (t) SELECT t FROM d.large"]));
+        once(&pair, &[]).exits(0);
+        execute(&mut source, &["ALTER TABLE d.large ADD n INT DEFAULT 1, ALGORITHM=COPY"]);
+        let mut look = pair.target();
+        let running = spawn(&pair, &SAME);
+        until("the table is copied", || {
+            let copying = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE LIKE 'copy to tmp table%'";
+            look.value(copying).unwrap().is_some()
+        });
+        running.kill();
+        once(&pair, &SAME).exits(0);
+        assert_eq!(definitions(&mut source), definitions(&mut look));
     });
 }
 
