@@ -23,7 +23,7 @@ const NEEDED: [(&str, &str); 10] = [
 ];
 
 /// Required for tests that are left out without them: Galera clusters, brokers, examples in Python and PHP.
-const FOR_ALL: [(&str, &str); 7] = [
+const FOR_ALL: [(&str, &str); 12] = [
     ("nats-server", "nats-server"),
     ("java", "openjdk-17-jre-headless"),
     ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
@@ -31,6 +31,11 @@ const FOR_ALL: [(&str, &str); 7] = [
     ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),
     ("php", "php-cli"),
     ("/usr/share/doc/php-mysql/copyright", "php-mysql"),
+    ("/usr/share/php/Symfony/Component/Messenger/autoload.php", "php-symfony-messenger"),
+    ("/usr/share/php/Symfony/Component/EventDispatcher/autoload.php", "php-symfony-event-dispatcher"),
+    ("/usr/share/php/Illuminate/Queue/autoload.php", "php-illuminate-queue"),
+    ("/usr/share/php/Illuminate/Events/autoload.php", "php-illuminate-events"),
+    ("/usr/share/php/Illuminate/Bus/autoload.php", "php-illuminate-bus"),
 ];
 
 /// The version of Kafka.

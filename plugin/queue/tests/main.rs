@@ -50,6 +50,8 @@ mod many_clients;
 mod message_groups;
 #[path = "main/node_client.rs"]
 mod node_client;
+#[path = "main/php_client.rs"]
+mod php_client;
 #[path = "main/priority.rs"]
 mod priority;
 #[path = "main/python_client.rs"]
