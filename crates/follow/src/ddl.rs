@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 
 use binlog::event::query::Query;
-use serde::{Deserialize, Serialize};
 use server::catalogue::{Catalogue, Table, Wanted, database};
 use server::{Flavour, Session, TableName, quote_name, snapshot};
 use transactions::defined_tables::DefinedTables;
 
 use crate::check::{cascading, table_refusal};
 use crate::scope::shown;
+use crate::state::Intent;
 use crate::{Error, Followed, Noted, Reached, Request};
 
 /// How long a statement waits for others who use its tables on the target.
@@ -39,27 +39,11 @@ pub(crate) struct Ddl {
     tables: Vec<TableName>,
     /// A database that it makes.
     database: Option<String>,
-    /// Whether tables exchange their names or rows, so that their definitions don't tell whether it was executed.
+    /// Whether tables exchange their names or rows, so that their definitions don't tell whether it was
+    /// executed.
     is_move: bool,
     /// Where the log continues behind it.
     pub(crate) after: Reached,
-}
-
-/// What is noted before it is executed.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Intent {
-    place: String,
-    /// What the tables were.
-    before: String,
-}
-
-/// Which tables a statement defines, with their databases.
-pub(crate) fn tables(defined: &DefinedTables, schema: &str) -> Vec<TableName> {
-    let name = |(own, table): &(Option<String>, String)| TableName {
-        schema: own.clone().unwrap_or_else(|| schema.to_owned()),
-        table: table.clone(),
-    };
-    defined.tables.iter().map(name).collect()
 }
 
 impl Ddl {
@@ -76,7 +60,7 @@ impl Ddl {
         let utf8 =
             |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| "it is not in UTF-8".to_owned());
         let (schema, sql) = (utf8(query.schema)?, utf8(&query.sql)?);
-        let (tables, database) = (tables(defined, &schema), defined.database.clone());
+        let (tables, database) = (defined.names(&schema), defined.database.clone());
         let settings = settings(query, time_s);
         Ok(Ddl { place, schema, sql, settings, tables, database, is_move: defined.is_move, after })
     }

@@ -147,8 +147,8 @@ pub fn follow(request: &Request<'_>, stop: &AtomicBool, report: &dyn Progress) -
     Ok(summary)
 }
 
-/// Follows until it is stopped or at its end, or until DDL that is to be executed, which is returned. What runs
-/// in the background knows the tables of before, so it ends then, too.
+/// Follows until it is stopped or at its end, or until DDL that is to be executed, which is returned. What
+/// runs in the background knows the tables of before, so it ends then, too.
 fn until_ddl(
     request: &Request<'_>,
     (end, stop): (Option<&(String, u64)>, &AtomicBool),

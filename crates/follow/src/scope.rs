@@ -10,8 +10,8 @@ use transactions::Known;
 use transactions::defined_tables::DefinedTables;
 use transactions::table_references::{Effect, TableReferences};
 
+use crate::Followed;
 use crate::form::Form;
-use crate::{Followed, ddl};
 
 /// Forms that are kept. Servers that run for long give tables ever higher numbers.
 const KEPT_MAX: usize = 4096;
@@ -146,7 +146,7 @@ impl<'a> Scope<'a> {
         if let Some(name) = &defined.database {
             return Ok(self.wanted.programs(name).then_some(defined));
         }
-        let tables = ddl::tables(&defined, schema);
+        let tables = defined.names(schema);
         let is_in = |name: &&TableName| {
             self.has(&name.schema, &name.table) || self.is_wanted(&name.schema, &name.table)
         };

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use server::catalogue::OWN_SCHEMA;
 use server::{Position, Session, TableName};
 
-use crate::ddl::Intent;
 use crate::{Error, Followed};
 
 /// How long the server may still need to end a session of a process that was killed.
@@ -34,6 +33,15 @@ pub struct Verified {
     /// When, by the target's clock in UTC.
     #[serde(default)]
     pub at: String,
+}
+
+/// DDL that is about to be executed on the target, or was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Intent {
+    /// Where it is in the source's log.
+    pub(crate) place: String,
+    /// A hash of what its tables were.
+    pub(crate) before: String,
 }
 
 /// How far a cut-over is.

@@ -4,6 +4,7 @@
 //! about; this is the opposite: what is not understood wholly is nothing.
 
 use innodb::table::sql::{Kind, Token};
+use server::TableName;
 
 use crate::effective_statement::{acting, word};
 
@@ -29,8 +30,17 @@ impl DefinedTables {
     pub fn of(sql: &str) -> Option<DefinedTables> {
         let tokens = acting(sql)?;
         let mut cursor = Cursor { sql, tokens: &tokens, at: 0 };
-        let found = cursor.statement()?;
-        Some(found)
+        cursor.statement()
+    }
+
+    /// The tables with their databases. `schema` is the default one.
+    #[must_use]
+    pub fn names(&self, schema: &str) -> Vec<TableName> {
+        let name = |(own, table): &Name| TableName {
+            schema: own.clone().unwrap_or_else(|| schema.to_owned()),
+            table: table.clone(),
+        };
+        self.tables.iter().map(name).collect()
     }
 }
 

@@ -228,7 +228,8 @@ fn ddl_of_a_killed_run_that_the_server_still_executes_is_waited_for() {
         let mut look = pair.target();
         let running = spawn(&pair, &SAME);
         until("the table is copied", || {
-            let copying = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE LIKE 'copy to tmp table%'";
+            let copying =
+                "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE LIKE 'copy to tmp table%'";
             look.value(copying).unwrap().is_some()
         });
         running.kill();
