@@ -18,6 +18,8 @@ use crate::{Error, Followed, Noted, Reached, Request};
 
 /// How long a statement waits for others who use its tables on the target.
 const LOCK_WAIT_S: u32 = 60;
+/// Unknown database.
+const NO_SCHEMA: u16 = 1049;
 /// Bits in the log for `foreign_key_checks = 0` and `unique_checks = 0`.
 const NO_FOREIGN_KEY_CHECKS: u32 = 1 << 26;
 const NO_UNIQUE_CHECKS: u32 = 1 << 27;
@@ -33,6 +35,8 @@ pub(crate) struct Ddl {
     /// Its default database.
     schema: String,
     sql: String,
+    /// The error that it ended with on the source; 0 is none.
+    error: u16,
     /// Statements that make a session like the one that executed it.
     settings: Vec<String>,
     /// The tables that it defines.
@@ -61,8 +65,8 @@ impl Ddl {
             |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| "it is not in UTF-8".to_owned());
         let (schema, sql) = (utf8(query.schema)?, utf8(&query.sql)?);
         let (tables, database) = (defined.names(&schema), defined.database.clone());
-        let settings = settings(query, time_s);
-        Ok(Ddl { place, schema, sql, settings, tables, database, is_move: defined.is_move, after })
+        let (error, settings, is_move) = (query.error, settings(query, time_s), defined.is_move);
+        Ok(Ddl { place, schema, sql, error, settings, tables, database, is_move, after })
     }
 
     /// Executes it on the target, and notes what is followed from there on.
@@ -134,12 +138,19 @@ impl Ddl {
             session.execute("SET SESSION sql_log_bin = 0")?;
         }
         let use_schema = (!self.schema.is_empty()).then(|| format!("USE {}", quote_name(&self.schema)));
-        let all = self.settings.iter().chain(&use_schema).chain([&self.sql]);
-        for statement in all {
-            session.execute(statement).map_err(|error| match error.is_passing() {
-                true => Error::Server(error),
-                false => self.unapplied(&format!("the target refuses it: {error}")),
-            })?;
+        for statement in self.settings.iter().chain(&use_schema).chain([&self.sql]) {
+            let Err(error) = session.execute(statement) else { continue };
+            let is_meant = match error.code() {
+                // Names with their database need no other one, which may not be copied.
+                Some(NO_SCHEMA) => Some(statement) == use_schema.as_ref(),
+                // It ended so on the source, too, as DROP TABLE does of which one table was not there.
+                code => code == Some(self.error) && *statement == self.sql,
+            };
+            match error.is_passing() {
+                _ if is_meant => {}
+                true => return Err(error.into()),
+                false => return Err(self.unapplied(&format!("the target refuses it: {error}"))),
+            }
         }
         Ok(())
     }

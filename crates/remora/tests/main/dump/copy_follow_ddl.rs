@@ -10,7 +10,7 @@ use crate::support::{of_today, on_products, part_of_today, products, tell, until
 const SAME: [&str; 3] = ["--resume", "--ddl", "same"];
 
 /// Groups of statements on A, each of a kind of DDL.
-const STATEMENTS: [&[&str]; 9] = [
+const STATEMENTS: [&[&str]; 10] = [
     &["ALTER TABLE d.one ADD note INT DEFAULT 5", "UPDATE d.one SET note = id"],
     &["CREATE INDEX i ON d.one (note)", "UPDATE d.one SET note = note + 1"],
     &[
@@ -45,6 +45,8 @@ const STATEMENTS: [&[&str]; 9] = [
         "CREATE TABLE later (id INT PRIMARY KEY) ENGINE=InnoDB",
     ],
     &["DROP INDEX i ON d.one", "ALTER TABLE d.one DROP note, MODIFY t VARCHAR(60) CHARACTER SET latin1"],
+    // A default database that is not copied.
+    &["CREATE DATABASE elsewhere", "USE elsewhere", "ALTER TABLE d.fresh COMMENT 'from elsewhere'"],
     // Of no interest.
     &["CREATE TABLE IF NOT EXISTS mysql.of_nobody (id INT)", "DROP TABLE mysql.of_nobody"],
 ];
