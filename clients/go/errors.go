@@ -75,7 +75,9 @@ func failureOf(err error) *failure {
 
 // The server's numbers of errors that this package knows.
 const (
-	unknownThread    = 1094
+	unknownThread = 1094
+	// RELEASE SAVEPOINT of one that is not there.
+	noSavepoint      = 1305
 	queryInterrupted = 1317
 	statementTimeout = 1969
 )

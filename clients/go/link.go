@@ -57,9 +57,11 @@ func first(ctx context.Context, on Connection, query string) (row, error) {
 }
 
 // discard closes a connection, so that the pool gives it to nobody with what was set there.
-func discard(connection *sql.Conn) {
-	_ = connection.Raw(func(any) error { return driver.ErrBadConn })
-	_ = connection.Close()
+// A type around a sql.Conn must have its Raw for that.
+func discard(connection any) {
+	if of, ok := connection.(interface{ Raw(func(any) error) error }); ok {
+		_ = of.Raw(func(any) error { return driver.ErrBadConn })
+	}
 }
 
 // line is a connection of a worker's own: opened at its first statement, and again after an error. It is used

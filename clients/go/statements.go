@@ -18,6 +18,16 @@ const reasonMax = 1000
 // What a worker's own connections are, whatever the pool makes of them.
 const ownSession = "SET NAMES utf8mb4, autocommit = 1"
 
+// What a handler does after a deadlock, which ends its transaction, is not committed by itself then.
+const noAutocommit = "SET autocommit = 0"
+
+// A savepoint is gone when its transaction has ended, as a deadlock ends it. @@in_transaction would say less:
+// without autocommit the next statement begins another transaction.
+const (
+	mark      = "SAVEPOINT remora_queue_job"
+	checkMark = "RELEASE SAVEPOINT remora_queue_job"
+)
+
 // quoted is a name in backticks, as SQL and the functions of the queue want it.
 func quoted(name string) string {
 	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
@@ -99,11 +109,6 @@ func leaseStatement(table, where string, lasts time.Duration, rows int, wait tim
 
 func ackStatement(tokens ...string) string {
 	return fmt.Sprintf("SELECT queue_ack(%s), queue_stale()", joined(tokens))
-}
-
-// ackWithinStatement gives NULL when the connection is within no transaction any more.
-func ackWithinStatement(token string) string {
-	return fmt.Sprintf("SELECT IF(@@in_transaction, queue_ack(%s), NULL), queue_stale()", value(token))
 }
 
 func extendStatement(tokens []string, lasts time.Duration) string {

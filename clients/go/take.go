@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -24,10 +23,6 @@ type TakeOptions struct {
 
 // errUnfinished is why a try has failed whose work has not returned.
 var errUnfinished = errors.New("panic or runtime.Goexit")
-
-// errNoTransaction is why a try has failed whose work is not, or not only, in the transaction: a deadlock has
-// rolled it back, and the work has ignored that error, or the work has ended it.
-var errNoTransaction = errors.New("the transaction of the job had ended before its message, as a deadlock does")
 
 // Take takes a message and the caller's changes in one transaction: both are there, or neither. It gives
 // false if no message came. When work has returned nil, the message is ended and the transaction committed.
@@ -54,8 +49,6 @@ func (q *Queue[P]) Take(
 		return work(of.context, job, tx)
 	})
 }
-
-type workInTransaction func(*leased, *sql.Tx) error
 
 func (t *table) take(ctx context.Context, on Beginner, options TakeOptions, work workInTransaction) (bool, error) {
 	if options.Lease == 0 {
@@ -90,7 +83,7 @@ func (t *table) take(ctx context.Context, on Beginner, options TakeOptions, work
 	if err != nil || len(jobs) == 0 {
 		return false, err
 	}
-	taking := taken{table: t, on: on, db: db, lease: options.Lease, job: jobs[0]}
+	taking := taken{on: on, autocommit: found.autocommit, db: db, lease: options.Lease, job: jobs[0]}
 	return true, taking.work(ctx, work)
 }
 
@@ -118,11 +111,11 @@ func (t *table) checkTake(ctx context.Context, on Connection, where string) (sta
 
 // taken is a message that Take has.
 type taken struct {
-	table *table
-	on    Beginner
-	db    *sql.DB
-	lease time.Duration
-	job   *leased
+	on         Beginner
+	autocommit bool
+	db         *sql.DB
+	lease      time.Duration
+	job        *leased
 }
 
 func (t taken) work(ctx context.Context, work workInTransaction) error {
@@ -146,7 +139,7 @@ func (t taken) work(ctx context.Context, work workInTransaction) error {
 			t.tell(ctx, nackStatement(failureOf(why), t.job.currentToken()))
 		}
 	}()
-	why = commitWith(ctx, t.on, t.job, func() {
+	why = commitWith(ctx, t.on, t.autocommit, t.job, func() {
 		t.job.over()
 		stopKeeping()
 	}, work)
@@ -168,52 +161,4 @@ func (t taken) tell(ctx context.Context, statement string) {
 		slog.Default().Warn("the failure of a job could not be told; it comes again when its lease has ended",
 			"token", t.job.currentToken(), "error", err)
 	}
-}
-
-// commitWith does work and the end of its message in one transaction of a connection. `over` is called when
-// the token is about to be used. After an error the transaction is rolled back, also when work panics.
-func commitWith(ctx context.Context, on Beginner, job *leased, over func(), work workInTransaction) error {
-	// The end of a context would roll back at some time. Here ROLLBACK is done when this returns.
-	whole := context.WithoutCancel(ctx)
-	tx, err := on.BeginTx(whole, nil)
-	if err != nil {
-		return err
-	}
-	isCommitted := false
-	defer func() {
-		if !isCommitted && errors.Is(tx.Rollback(), sql.ErrTxDone) {
-			// To database/sql a COMMIT is the end, also one that fails.
-			_, _ = on.ExecContext(whole, "ROLLBACK")
-		}
-	}()
-	err = work(job, tx)
-	if lost := job.lostBy(); lost != nil && err != nil {
-		return fmt.Errorf("%w: %w", lost, err)
-	} else if lost != nil {
-		return lost
-	}
-	if err == nil {
-		err = job.failure()
-	}
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	over()
-	// Last, so that the row is locked for a short time only.
-	ended, err := first(whole, tx, ackWithinStatement(job.currentToken()))
-	if err != nil {
-		return err
-	}
-	if !ended[0].Valid {
-		return errNoTransaction
-	}
-	if ended[0].String != "1" {
-		return problemf(ErrLeaseLost, "the lease of %s has ended: somebody else has this message", job.currentToken())
-	}
-	err = tx.Commit()
-	isCommitted = err == nil
-	return err
 }

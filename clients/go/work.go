@@ -158,7 +158,11 @@ func (w *Worker) commit(job *leased, work workInTransaction) error {
 		return err
 	}
 	defer connection.Close()
-	return commitWith(job.context, connection, job, func() { w.over(job) }, work)
+	found, err := first(job.context, connection, "SELECT @@autocommit")
+	if err != nil {
+		return err
+	}
+	return commitWith(job.context, connection, found[0].String == "1", job, func() { w.over(job) }, work)
 }
 
 // worked ends jobs whose handler has ended.

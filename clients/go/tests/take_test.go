@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -100,40 +98,6 @@ func TestARetrySaysWhenAndSoDoesFail(t *testing.T) {
 	}
 	later := fmt.Sprintf("SELECT due_later FROM information_schema.queues WHERE table_schema = '%s'", s.database)
 	s.equal(s.value(later+" AND table_name = 'again'"), "2")
-}
-
-func TestWorkThatADeadlockHasRolledBackDoesNotEndTheMessage(t *testing.T) {
-	s, queue, _ := prepared(t, "deadlock")
-	s.run("CREATE TABLE ballast SELECT seq FROM seq_1_to_100")
-	s.run("INSERT INTO done VALUES (1), (2)")
-	put(s, queue, 1)
-	other := s.conn(s.db)
-	run := func(query string) {
-		_, err := other.ExecContext(s.ctx(), query)
-		s.must(err)
-	}
-	run("BEGIN")
-	// The server ends the transaction that has changed less.
-	run("UPDATE ballast SET seq = seq + 1")
-	run("UPDATE done SET n = 12 WHERE n = 2")
-	_, err := queue.Take(s.ctx(), s.db, func(ctx context.Context, job intJob, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE done SET n = 21 WHERE n = 1")
-		s.must(err)
-		go func() { _, _ = other.ExecContext(s.ctx(), "UPDATE done SET n = 11 WHERE n = 1") }()
-		s.until("the other one waits", func() bool {
-			// Whoever reads innodb_trx more often than each 0.1 s sees the same copy again and again.
-			return s.value("SELECT variable_value FROM information_schema.global_status "+
-				"WHERE variable_name = 'Innodb_row_lock_current_waits'") == "1"
-		})
-		_, err = tx.ExecContext(ctx, "UPDATE done SET n = 22 WHERE n = 2")
-		s.equal(number(err), uint16(1213))
-		// Whoever ignores this has changed nothing.
-		return nil
-	}, remoraqueue.TakeOptions{})
-	s.equal(strings.Contains(err.Error(), "the transaction of the job had ended"), true)
-	job := taken(s, queue, s.db, remoraqueue.TakeOptions{})
-	s.equal([]any{job.Tries(), job.Why()}, []any{2, err.Error()})
-	run("ROLLBACK")
 }
 
 func TestAPanicIsAFailedTry(t *testing.T) {
@@ -231,34 +195,4 @@ func TestAFailureIsToldAlsoWhenTheConnectionIsGone(t *testing.T) {
 	s.equal(err != nil, true)
 	job := taken(s, queue, s.db, remoraqueue.TakeOptions{})
 	s.equal([]any{job.Tries(), job.Why()}, []any{2, err.Error()})
-}
-
-func TestNothingIsLeftOnAConnectionOfThePool(t *testing.T) {
-	s, queue, _ := prepared(t, "left")
-	db := s.open(s.database, "autocommit=0")
-	db.SetMaxOpenConns(2)
-	work := func(ctx context.Context, job intJob, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO done VALUES (1)")
-		s.must(err)
-		return errors.New("it fails")
-	}
-	for range 2 {
-		_, err := queue.Put(s.ctx(), db, 1)
-		s.must(err)
-		_, err = queue.Take(s.ctx(), db, work, remoraqueue.TakeOptions{})
-		s.equal(err.Error(), "it fails")
-		_, err = queue.Take(s.ctx(), db, s.never, remoraqueue.TakeOptions{Where: "payload = 'x'"})
-		s.must(err)
-		taken(s, queue, db, remoraqueue.TakeOptions{})
-	}
-	states := []string{}
-	for range 2 {
-		var state string
-		query := "SELECT CONCAT(@@in_transaction + 0, @@autocommit + 0, @@queue_owner + 0)"
-		s.must(s.conn(db).QueryRowContext(s.ctx(), query).Scan(&state))
-		states = append(states, state)
-	}
-	s.equal(slices.Compact(states), []string{"000"})
-	s.equal(s.leasedUntil(queue.Name()), 0.0)
-	s.equal(s.value("SELECT COUNT(*) FROM information_schema.innodb_trx"), "0")
 }

@@ -14,7 +14,8 @@ import (
 // way is what happens to a statement. `run` runs it, and gives the first value of its result as text.
 type way func(query string, run func() (string, error)) error
 
-// through is a pool on whose connections statements with a word in them go through a function. COMMIT is one.
+// through is a pool on whose connections statements with a word in them go through a function. COMMIT and
+// ROLLBACK are such.
 func (s *scene) through(word string, by way) *sql.DB {
 	config, err := mysql.ParseDSN(dsn(s.database, ""))
 	s.must(err)
@@ -76,6 +77,16 @@ func (c tappedConn) QueryContext(ctx context.Context, query string, values []dri
 	return rows, nil
 }
 
+func (c tappedConn) ExecContext(ctx context.Context, query string, values []driver.NamedValue) (driver.Result, error) {
+	var result driver.Result
+	err := c.tap(query, func() (string, error) {
+		var err error
+		result, err = c.mysqlConn.ExecContext(ctx, query, values)
+		return "", err
+	})
+	return result, err
+}
+
 func (c tappedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.mysqlConn.BeginTx(ctx, options)
 	return tappedTx{tx, c.tap}, err
@@ -88,6 +99,10 @@ type tappedTx struct {
 
 func (t tappedTx) Commit() error {
 	return t.tap("COMMIT", func() (string, error) { return "", t.Tx.Commit() })
+}
+
+func (t tappedTx) Rollback() error {
+	return t.tap("ROLLBACK", func() (string, error) { return "", t.Tx.Rollback() })
 }
 
 // keptRows are rows that were read to their end.
