@@ -124,7 +124,8 @@ export class Line {
   }
 }
 
-function destroy(connection) {
+/** Closes a connection. A pool gives it to nobody. */
+export function destroy(connection) {
   connection.destroy();
   // mysql2 only says that it is done, and while the server does not hear that, the program would not end.
   (connection.connection ?? connection).stream?.destroy?.();

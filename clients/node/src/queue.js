@@ -14,7 +14,7 @@ import {
 } from './errors.js';
 import { jobsOf } from './job.js';
 import { Keeper } from './keeper.js';
-import { run } from './link.js';
+import { destroy, run } from './link.js';
 import { ascii, quoted, text } from './statements.js';
 import * as statements from './statements.js';
 
@@ -175,18 +175,23 @@ export class Queue {
     if (!job) return false;
     const keeper = this.connect && new Keeper(this.connect, lease, warn);
     keeper?.add(job);
+    let isOver = false;
     try {
-      if (autocommit) await run(connection, 'START TRANSACTION');
+      if (autocommit) await run(connection, statements.NO_AUTOCOMMIT);
+      // It begins the transaction.
       await run(connection, statements.MARK);
       await endWith(connection, job, async () => {
         await work(job);
         keeper?.close();
       });
+      isOver = true;
       return true;
     } catch (error) {
       keeper?.close();
-      await afterFailure(connection, job, error);
+      isOver = await afterFailure(connection, job, error);
       throw error;
+    } finally {
+      if (autocommit) await autocommitAgain(connection, isOver);
     }
   }
 }
@@ -217,14 +222,26 @@ async function checkTransaction(connection) {
   }
 }
 
-/** When the connection is gone, the server does both: it rolls back, and the lease ends. */
+/**
+ * When the connection is gone, the server does both: it rolls back, and the lease ends. Whether ROLLBACK has
+ * ended the transaction.
+ */
 async function afterFailure(connection, job, error) {
+  let isOver = false;
   try {
     await run(connection, 'ROLLBACK');
+    isOver = true;
     if (!(error instanceof LeaseLost)) await run(connection, statements.nack([job.token], failureOf(error)));
   } catch (another) {
     warn(`the failure of ${job.token} could not be told; it comes again when its lease has ended`, another);
   }
+  return isOver;
+}
+
+/** This would commit a transaction that is not over. A connection that stays without is good for nobody. */
+async function autocommitAgain(connection, isOver) {
+  const isOn = isOver && (await run(connection, 'SET autocommit = 1').then(() => true, () => false));
+  if (!isOn) destroy(connection);
 }
 
 function unquoted(part) {

@@ -75,6 +75,9 @@ export function state(database, table) {
   );
 }
 
+/** What a handler does after a deadlock, which ends its transaction, is not committed by itself then. */
+export const NO_AUTOCOMMIT = 'SET autocommit = 0';
+
 /**
  * A savepoint is gone when its transaction has ended, as a deadlock ends it. @@in_transaction would say less:
  * without autocommit the next statement begins another transaction.

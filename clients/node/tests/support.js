@@ -118,6 +118,13 @@ export class Case {
     return DRIVERS[driver].createConnection({ ...SERVER, database: this.database, ...options });
   }
 
+  /** A pool of one connection, which ends with the tests. */
+  pool(driver) {
+    const pool = DRIVERS[driver].createPool({ ...SERVER, database: this.database, connectionLimit: 1 });
+    this.#opened.push({ destroy: () => pool.end() });
+    return pool;
+  }
+
   /** Opens connections on which statements with a word in them go through a function. */
   through(driver, word, way) {
     return async () => {

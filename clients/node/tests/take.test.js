@@ -22,6 +22,11 @@ async function done() {
   return (await here.run('SELECT n FROM done ORDER BY n')).flat();
 }
 
+async function autocommitOf(connection) {
+  const found = await connection.query('SELECT @@autocommit AS autocommit');
+  return Number((found[0][0] ?? found[0]).autocommit);
+}
+
 function never() {
   assert.fail('no message was to come');
 }
@@ -99,15 +104,15 @@ here.each('nothing is committed when the lease is lost', async (driver) => {
 });
 
 here.each('work that a deadlock has rolled back does not end the message', async (driver) => {
-  const [queue, connection] = await made('deadlock', driver, { tries: 5 });
+  const [queue, connection] = await made('deadlock', driver, { tries: 9 });
   await queue.put(connection, 1);
   await connection.commit();
   const why = 'the transaction of the job had ended before its message, as a deadlock does';
   let tries = 1;
   for (const autocommit of [0, 1]) {
     await connection.query(`SET autocommit = ${autocommit}`);
-    // Without autocommit what follows is in another transaction.
-    for (const follows of ['', 'SELECT * FROM done']) {
+    // Without autocommit what follows is in another transaction, which must not be kept.
+    for (const follows of ['', 'SELECT * FROM done', 'INSERT INTO done VALUES (6)']) {
       const deadlock = new Deadlock(here, await here.connect(driver));
       await deadlock.prepare();
       const working = queue.take(connection, async (job) => {
@@ -118,10 +123,12 @@ here.each('work that a deadlock has rolled back does not end the message', async
       });
       await assert.rejects(working, { name: 'QueueError', message: why });
       await deadlock.end();
+      assert(!(await done()).includes(6));
+      assert.equal(await autocommitOf(connection), autocommit);
       tries += 1;
     }
   }
-  await queue.take(connection, (job) => assert.deepEqual([job.tries, job.why], [5, `QueueError: ${why}`]));
+  await queue.take(connection, (job) => assert.deepEqual([job.tries, job.why], [7, `QueueError: ${why}`]));
   assert.equal(await here.count(queue.table), 0);
 });
 
@@ -163,4 +170,65 @@ test('an error comes out also when the connection is gone', async () => {
     await Promise.all([working, here.run(`KILL ${connection.threadId}`)]);
   });
   await assert.rejects(failing, { code: 'PROTOCOL_CONNECTION_LOST' });
+});
+
+here.each('a connection is closed that can not be as it was', async (driver) => {
+  const [queue] = await made('closed', driver);
+  const pool = here.pool(driver);
+  const failing = async (word, work) => {
+    await here.run('DELETE FROM done');
+    await queue.put(await here.connect(driver), 1);
+    const connection = await pool.getConnection();
+    const id = connection.threadId;
+    const query = connection.query.bind(connection);
+    connection.query = async (options) => {
+      if ((options.sql ?? options) === word) throw new Error('not now');
+      return query(options);
+    };
+    const taking = queue.take(connection, async () => {
+      await query('INSERT INTO done VALUES (1)');
+      return work();
+    });
+    return { connection, id, taking };
+  };
+  const isClosed = async ({ connection, id }) => {
+    // As the finally block of a program does.
+    await connection.release();
+    const others = `SELECT COUNT(*) FROM information_schema.processlist WHERE id = ${id}`;
+    await until('it is closed', async () => (await here.value(others)) === 0);
+    const next = await pool.getConnection();
+    assert.notEqual(next.threadId, id);
+    assert.equal(await autocommitOf(next), 1);
+    await next.release();
+  };
+
+  const open = await failing('ROLLBACK', () => {
+    throw new RangeError('on purpose');
+  });
+  await assert.rejects(open.taking, RangeError);
+  assert.deepEqual(await done(), []);
+  await isClosed(open);
+
+  const off = await failing('SET autocommit = 1', () => {});
+  assert.equal(await off.taking, true);
+  assert.deepEqual(await done(), [1]);
+  await isClosed(off);
+});
+
+here.each('autocommit is on again when a transaction can not begin', async (driver) => {
+  const [queue] = await made('unbegun', driver);
+  for (const word of ['SET autocommit = 0', 'SAVEPOINT']) {
+    const way = async (go) => {
+      await go();
+      throw new RangeError('on purpose');
+    };
+    const connection = await here.through(driver, word, way)();
+    await queue.put(connection, 1);
+    await assert.rejects(queue.take(connection, never), RangeError);
+    assert.equal(await autocommitOf(connection), 1);
+    connection.destroy();
+    const other = await here.connect(driver);
+    const why = 'RangeError: on purpose';
+    await queue.take(other, (job) => assert.deepEqual([job.tries, job.why], [2, why]));
+  }
 });
