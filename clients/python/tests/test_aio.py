@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
@@ -115,8 +116,14 @@ class Asyncio(Case):
 
         self.with_connection(work)
 
+    async def autocommit_of(self, connection: Any) -> bool:
+        async with connection.cursor() as cursor:
+            await cursor.execute("SELECT @@autocommit")
+            return bool((await cursor.fetchone())[0])
+
     def test_work_that_a_deadlock_has_rolled_back_does_not_end_the_message(self) -> None:
         why = "the transaction of the job had ended before its message, as a deadlock does"
+        self.run_sql("CREATE TABLE followed (n INT) ENGINE=InnoDB")
 
         async def work(connection: Any) -> None:
             for autocommit in (True, False):
@@ -132,13 +139,77 @@ class Asyncio(Case):
                             await cursor.execute(deadlock.LAST)
                         # Whoever ignores this has changed nothing.
                         self.assertEqual(raised.exception.args[0], 1213)
-                        # Without autocommit this is in another transaction.
-                        await cursor.execute("SELECT * FROM ballast LIMIT 0")
+                        # Without autocommit this is in another transaction, which must not be kept.
+                        await cursor.execute("INSERT INTO followed VALUES (1)")
                 deadlock.end()
+                self.assertEqual(self.count("followed"), 0)
+                self.assertEqual(await self.autocommit_of(connection), autocommit)
                 async with aio.take(connection, queue) as job:
                     assert job
                     self.assertEqual((job.tries, job.why), (2, f"QueueError: {why}"))
                 self.assertEqual(self.count(queue.name), 0)
+
+        self.with_connection(work)
+
+    def test_a_connection_is_closed_that_can_not_be_as_it_was(self) -> None:
+        self.run_sql("CREATE TABLE kept (n INT) ENGINE=InnoDB")
+        run = aio._run
+
+        async def failing(connection: Any, sql: str, values: Any = ()) -> Any:
+            if sql == "SET autocommit = 1":
+                raise ZeroDivisionError
+            return await run(connection, sql, values)
+
+        async def work(queue: Queue, connection: Any) -> None:
+            async with aio.take(connection, queue), connection.cursor() as cursor:
+                await cursor.execute("INSERT INTO kept VALUES (1)")
+                if queue.name == "closed_1":
+                    raise KeyError
+
+        async def check(_: Any) -> None:
+            no_rollback = mock.patch.object(aiomysql.Connection, "rollback", side_effect=OSError)
+            no_commit = mock.patch.object(aiomysql.Connection, "commit", side_effect=OSError)
+            for name, fails, error, count in (
+                ("closed_1", no_rollback, OSError, 0),
+                ("closed_2", mock.patch.object(aio, "_run", failing), None, 1),
+                ("closed_3", no_commit, OSError, 1),
+            ):
+                queue = self.queue(name)
+                self.put(queue, 1)
+                connection = await self.open()
+                await connection.autocommit(True)
+                with fails, self.assertRaises(error) if error else nullcontext():
+                    await work(queue, connection)
+                self.assertEqual(self.count("kept"), count)
+                self.assertEqual(connection.closed, name != "closed_3")
+                if not connection.closed:
+                    self.assertTrue(await self.autocommit_of(connection))
+                    connection.close()
+
+        self.with_connection(check)
+
+    def test_autocommit_is_on_again_when_a_transaction_can_not_begin(self) -> None:
+        queue = self.queue("unbegun")
+        run = aio._run
+
+        async def work(connection: Any) -> None:
+            await connection.autocommit(True)
+            for fails in ("SET autocommit = 0", "SAVEPOINT remora_queue_job"):
+
+                async def failing(on: Any, sql: str, values: Any = (), fails: str = fails) -> Any:
+                    result = await run(on, sql, values)
+                    if sql == fails:
+                        raise ZeroDivisionError
+                    return result
+
+                self.put(queue, 1)
+                with self.assertRaises(ZeroDivisionError), mock.patch.object(aio, "_run", failing):
+                    async with aio.take(connection, queue):
+                        self.fail("it has begun")
+                self.assertTrue(await self.autocommit_of(connection))
+                async with aio.take(connection, queue) as job:
+                    assert job
+                    self.assertEqual((job.tries, job.why), (2, "ZeroDivisionError: "))
 
         self.with_connection(work)
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 import unittest
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
+from unittest import mock
 
 import pymysql
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 from support import SERVER, SOCKET, Case, Deadlock, until
 
 from remora_queue import InTransaction, LeaseLost, Message, NotAQueue, Queue, QueueError, Retry, literal
 from remora_queue._job import split_tokens
+from remora_queue._link import Link
 
 
 class Put(Case):
@@ -188,6 +192,11 @@ class Take(Case):
     def done(self) -> list[int]:
         return [row[0] for row in self.run_sql("SELECT n FROM done ORDER BY n")]
 
+    def autocommit_of(self, connection: Any) -> bool:
+        cursor = connection.cursor()
+        cursor.execute("SELECT @@autocommit")
+        return bool(cursor.fetchone()[0])
+
     def test_a_message_and_its_work_are_one_commit(self) -> None:
         self.run_sql("DELETE FROM done")
         queue = self.queue("t")
@@ -205,6 +214,7 @@ class Take(Case):
                 self.assertEqual((job.tries, job.why), (2, "RuntimeError: no such host"))
                 connection.cursor().execute("INSERT INTO done VALUES (%s)", (int(autocommit),))
             self.assertIn(int(autocommit), self.done())
+            self.assertEqual(self.autocommit_of(connection), autocommit)
             self.assertEqual(self.value("SELECT COUNT(*) FROM t"), 0)
             self.assertEqual(self.value("SELECT @@autocommit"), 1)
 
@@ -276,13 +286,108 @@ class Take(Case):
                     cursor.execute(deadlock.LAST)
                 # Whoever ignores this has changed nothing.
                 self.assertEqual(raised.exception.args[0], 1213)
-                # Without autocommit this is in another transaction.
-                cursor.execute("SELECT * FROM done")
+                # Without autocommit this is in another transaction, which must not be kept.
+                cursor.execute("INSERT INTO done VALUES (8)")
             deadlock.end()
+            self.assertNotIn(8, self.done())
+            self.assertEqual(self.autocommit_of(connection), autocommit)
             with queue.take(connection) as job:
                 assert job
                 self.assertEqual((job.tries, job.why), (2, f"QueueError: {why}"))
             self.assertEqual(self.value(f"SELECT COUNT(*) FROM {queue.name}"), 0)
+
+    def test_a_connection_is_closed_that_can_not_be_as_it_was(self) -> None:
+        engine = self.engine()
+        self.queue("closed")
+        for opens in (lambda: self.connect(autocommit=True), engine.raw_connection, engine.connect):
+            for fails, done in (("rollback", []), ("SET autocommit = 1", [1])):
+                self.run_sql("DELETE FROM done")
+                queue = Queue("closed", tries=2, backoff=(0, 1, 0))
+                queue.put(self.connect(autocommit=True), 1)
+                connection = opens()
+                link = Link(connection)
+                fails_here = suppress(KeyError, ZeroDivisionError)
+                with self.failing(fails), fails_here, queue.take(connection) as job:
+                    assert job
+                    number, autocommit = link.run("SELECT CONNECTION_ID(), @@autocommit")
+                    self.assertEqual(autocommit, 0)
+                    link.run("INSERT INTO done VALUES (1)")
+                    if not done:
+                        raise KeyError
+                self.assertEqual(self.done(), done)
+                self.until_closed(number)
+                self.run_sql("DELETE FROM closed")
+                with suppress(pymysql.err.Error):
+                    connection.close()
+
+    def test_a_session_gives_its_pool_no_connection_without_autocommit(self) -> None:
+        engine = self.engine()
+        queue = self.queue("session")
+        for fails, done in ((None, [1]), ("rollback", []), ("commit", [])):
+            self.run_sql("DELETE FROM done")
+            queue.put(self.connect(autocommit=True), 1)
+            with suppress(ZeroDivisionError, KeyError), Session(engine) as session:
+                with self.failing(fails), queue.take(session) as job:
+                    assert job
+                    self.assertEqual(Link(session).run("SELECT @@autocommit")[0], 0)
+                    session.execute(text("INSERT INTO done VALUES (1)"))
+                    if fails == "rollback":
+                        raise KeyError
+            self.assertEqual(self.done(), done)
+            with engine.connect() as connection:
+                self.assertEqual(Link(connection).run("SELECT @@autocommit")[0], 1)
+            self.run_sql("DELETE FROM session")
+
+    def test_a_connection_of_sqlalchemy_is_in_no_transaction_afterwards(self) -> None:
+        queue = self.queue("begun")
+        queue.put(self.connect(autocommit=True), 1)
+        with self.engine().connect() as connection:
+            with queue.take(connection) as job:
+                assert job
+            self.assertFalse(connection.in_transaction())
+            with connection.begin():
+                self.assertEqual(Link(connection).run("SELECT @@autocommit")[0], 1)
+
+    def test_autocommit_is_on_again_when_a_transaction_can_not_begin(self) -> None:
+        queue = self.queue("unbegun")
+        connection = self.connect(autocommit=True)
+        for fails in ("SET autocommit = 0", "SAVEPOINT remora_queue_job"):
+            queue.put(connection, 1)
+            with self.assertRaises(ZeroDivisionError), self.failing(fails), queue.take(connection):
+                self.fail("it has begun")
+            self.assertTrue(self.autocommit_of(connection))
+            with queue.take(self.connect()) as job:
+                assert job
+                self.assertEqual((job.tries, job.why), (2, "ZeroDivisionError: " + fails))
+
+    def engine(self) -> Any:
+        """With a pool of one connection, whose statements commit themselves."""
+        address = f"mysql+pymysql://root@localhost/{self.database}?unix_socket={SOCKET}"
+        engine = create_engine(address, isolation_level="AUTOCOMMIT", pool_size=1, max_overflow=0)
+        self.addCleanup(engine.dispose)
+        return engine
+
+    @contextmanager
+    def failing(self, what: str | None) -> Iterator[None]:
+        """Meanwhile a statement or a method of connections fails. A statement is run before."""
+        query = pymysql.cursors.Cursor.execute
+
+        def execute(cursor: Any, sql: str, *values: Any) -> Any:
+            result = query(cursor, sql, *values)
+            if sql == what:
+                raise ZeroDivisionError(what)
+            return result
+
+        method = mock.Mock(side_effect=ZeroDivisionError)
+        with (
+            mock.patch.object(pymysql.cursors.Cursor, "execute", execute),
+            mock.patch.object(pymysql.Connection, what if what in ("commit", "rollback") else "ping", method),
+        ):
+            yield
+
+    def until_closed(self, number: int) -> None:
+        sql = "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %s"
+        until("it is not closed", lambda: self.value(sql, number) == 0)
 
     def test_a_lease_is_extended_while_the_block_runs(self) -> None:
         queue = self.queue("kept", connect=self.plain)

@@ -42,6 +42,39 @@ class Link:
         self.connection.rollback()
 
 
+class NoAutocommit:
+    """A caller's connection that has autocommit, and does without for a transaction."""
+
+    def __init__(self, connection: Any) -> None:
+        if not hasattr(connection, "cursor") and not hasattr(connection, "exec_driver_sql"):
+            # A Session gives its connection back when the transaction is over. Then it is to be closed.
+            connection = connection.connection()
+            connection.detach()
+        self._connection = connection
+
+    def begin(self) -> None:
+        self._run(statements.NO_AUTOCOMMIT)
+
+    def end(self, is_over: bool) -> None:
+        """The connection is closed if it can't have autocommit again, which would commit what is not over."""
+        with suppress(Exception):
+            if is_over:
+                self._run(statements.AUTOCOMMIT)
+                return
+        with suppress(Exception):
+            # To close one of SQLAlchemy would give it to its pool.
+            getattr(self._connection, "invalidate", self._connection.close)()
+
+    def _run(self, sql: str) -> None:
+        # Through SQLAlchemy this would begin a transaction.
+        connection = self._connection if hasattr(self._connection, "cursor") else self._connection.connection
+        cursor = connection.cursor()
+        try:
+            cursor.execute(sql)
+        finally:
+            cursor.close()
+
+
 # Seconds. No answer takes longer, unless the connection is broken.
 ANSWER_PATIENCE = 30.0
 

@@ -15,7 +15,7 @@ from . import _statements as statements
 from ._errors import InTransaction, LeaseLost, NotAQueue, QueueError, Retry, check_mark_failed, reason_of
 from ._job import Job, jobs_of
 from ._keeper import Keeper
-from ._link import Connect, Link
+from ._link import Connect, Link, NoAutocommit
 
 _TRANSACTIONAL = re.compile(r"\btransactional`?\s*=\s*'?1", re.IGNORECASE)
 
@@ -229,12 +229,15 @@ class Queue:
             yield None
             return
         job = jobs[0]
-        if int(autocommit):
-            link.run("START TRANSACTION")
-        link.run(statements.MARK)
+        meanwhile = NoAutocommit(connection) if int(autocommit) else None
+        is_over = False
         keeper = Keeper(self.connect, lease) if self.connect else None
         try:
             try:
+                if meanwhile:
+                    meanwhile.begin()
+                # This begins the transaction.
+                link.run(statements.MARK)
                 if keeper:
                     keeper.add(job)
                 yield job
@@ -243,15 +246,20 @@ class Queue:
                 if job.failure:
                     raise Retry(*job.failure)
                 end_in_transaction(link, job)
+                is_over = True
             finally:
                 if keeper:
                     keeper.close()
         except BaseException as error:
             link.rollback()
+            is_over = True
             delay = error.delay if isinstance(error, Retry) else None
             if not isinstance(error, LeaseLost):
                 link.run(*statements.nack([job.token], reason_of(error), delay))
             raise
+        finally:
+            if meanwhile:
+                meanwhile.end(is_over)
 
 
 def end_in_transaction(link: Link, job: Job) -> None:

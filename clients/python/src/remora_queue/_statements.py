@@ -60,6 +60,10 @@ def state(database: str | None, table: str) -> Statement:
     return f"SELECT @@in_transaction, @@autocommit, ({options})", (database, table)
 
 
+# What a handler does after a deadlock, which ends its transaction, is not committed by itself then.
+NO_AUTOCOMMIT = "SET autocommit = 0"
+AUTOCOMMIT = "SET autocommit = 1"
+
 # A savepoint is gone when its transaction has ended, as a deadlock ends it. @@in_transaction would say less:
 # without autocommit the next statement begins another transaction.
 MARK = "SAVEPOINT remora_queue_job"

@@ -86,12 +86,14 @@ async def take(
         yield None
         return
     job = jobs[0]
-    if int(autocommit):
-        await _run(connection, "START TRANSACTION")
-    await _run(connection, statements.MARK)
+    is_over = False
     keeper = Keeper(connect, lease) if connect else None
     try:
         try:
+            if int(autocommit):
+                await _run(connection, statements.NO_AUTOCOMMIT)
+            # This begins the transaction.
+            await _run(connection, statements.MARK)
             if keeper:
                 keeper.add(job)
             yield job
@@ -108,14 +110,32 @@ async def take(
         if not int((await _run(connection, *statements.ack([job.token])))[0]):
             raise LeaseLost(f"the lease of {job.token} has ended: somebody else has this message")
         await connection.commit()
+        is_over = True
     except BaseException as error:
         # A cancelled statement of aiomysql closes its connection: the lease ends by itself.
         if not connection.closed:
             await connection.rollback()
+            is_over = True
             if not isinstance(error, LeaseLost):
                 delay = error.delay if isinstance(error, Retry) else None
                 await _run(connection, *statements.nack([job.token], reason_of(error), delay))
         raise
+    finally:
+        if int(autocommit):
+            await _autocommit_again(connection, is_over)
+
+
+async def _autocommit_again(connection: Any, is_over: bool) -> None:
+    """The connection is closed if it can't have autocommit again, which would commit what is not over."""
+    is_on = False
+    try:
+        with suppress(Exception):
+            if is_over:
+                await _run(connection, statements.AUTOCOMMIT)
+                is_on = True
+    finally:
+        if not is_on:
+            connection.close()
 
 
 class _Line:
