@@ -265,18 +265,20 @@ final class Queue
         }
         [$job] = $jobs;
         $keeper->keep([$job->token]);
+        $isOpen = false;
         try {
             if ($autocommit) {
                 Sql::exec($pdo, Statements::NO_AUTOCOMMIT);
             }
             Transaction::begin($pdo);
-            Transaction::commitWith($pdo, $job, $keeper, static fn () => $work($job));
+            Transaction::commitWith($pdo, $job, $keeper, static fn () => $work($job), $isOpen);
         } catch (\Throwable $error) {
             $this->nack($job, $error, [$run, $keeper->tell(...)]);
             throw $error;
         } finally {
             $keeper->close();
-            if ($autocommit) {
+            // It would commit what is open.
+            if ($autocommit && !$isOpen) {
                 Transaction::endWith($pdo, 'SET autocommit = 1');
             }
         }

@@ -17,9 +17,17 @@ final class Transaction
         Sql::exec($pdo, Statements::MARK);
     }
 
-    /** @param \Closure(): mixed $work after an error of it the transaction is rolled back */
-    public static function commitWith(\PDO $pdo, Job $job, Keeper $keeper, \Closure $work): void
-    {
+    /**
+     * @param \Closure(): mixed $work after an error of it the transaction is rolled back
+     * @param bool $isOpen whether it is open afterwards, because that failed, too
+     */
+    public static function commitWith(
+        \PDO $pdo,
+        Job $job,
+        Keeper $keeper,
+        \Closure $work,
+        bool &$isOpen = false,
+    ): void {
         try {
             try {
                 $work();
@@ -39,17 +47,19 @@ final class Transaction
             }
             Sql::exec($pdo, 'COMMIT');
         } catch (\Throwable $error) {
-            self::endWith($pdo, 'ROLLBACK');
+            $isOpen = !self::endWith($pdo, 'ROLLBACK');
             throw $error;
         }
     }
 
-    public static function endWith(\PDO $pdo, string $statement): void
+    /** False if the connection is gone, and the transaction with it. */
+    public static function endWith(\PDO $pdo, string $statement): bool
     {
         try {
             Sql::exec($pdo, $statement);
+            return true;
         } catch (\PDOException) {
-            // The connection is gone, and the transaction with it.
+            return false;
         }
     }
 
