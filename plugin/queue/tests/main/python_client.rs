@@ -9,7 +9,8 @@ use crate::client_package::{Killed, run, serve_restarts, until};
 use crate::server::Server;
 
 /// What the package and its tests are used with.
-const PACKAGES: [&str; 4] = ["PyMySQL", "aiomysql", "SQLAlchemy", "celery"];
+const PACKAGES: [&str; 6] =
+    ["PyMySQL", "aiomysql", "SQLAlchemy", "celery", "Django>=4.2", "django-tasks>=0.12"];
 
 /// A Python with the packages, or why there is none.
 static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -18,7 +19,8 @@ static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 fn prepare() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
     let python = folder.join("bin/python");
-    if run(Command::new(&python).args(["-c", "import aiomysql, celery, pymysql, sqlalchemy"])).is_ok() {
+    let all = "import aiomysql, celery, django_tasks, pymysql, sqlalchemy";
+    if run(Command::new(&python).args(["-c", all])).is_ok() {
         return Ok(python);
     }
     let new = "import sys; sys.exit('Python is older than 3.10' if sys.version_info < (3, 10) else 0)";
