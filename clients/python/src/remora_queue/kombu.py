@@ -154,12 +154,12 @@ class Transport(virtual.Transport):
     polling_interval = None
     default_port = 3306
 
-    connection_errors = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError)
+    connection_errors = (pymysql.OperationalError, pymysql.InterfaceError, OSError)
     channel_errors = (
         *base.Transport.channel_errors,
-        pymysql.err.DataError,
-        pymysql.err.InternalError,
-        pymysql.err.ProgrammingError,
+        pymysql.DataError,
+        pymysql.InternalError,
+        pymysql.ProgrammingError,
     )
     implements = virtual.Transport.implements.extend(exchange_type=frozenset(["direct", "topic", "fanout"]))
 
@@ -292,7 +292,7 @@ class Transport(virtual.Transport):
         _, sql, values = self.table(queue).insert([Message(payload, priority=priority)])
         try:
             self._run(sql, *values)
-        except pymysql.err.ProgrammingError as error:
+        except pymysql.ProgrammingError as error:
             if number_of(error) != _NO_TABLE:
                 raise
             # As brokers do: its client is gone. Who publishes tasks declares their queues.
@@ -372,7 +372,7 @@ class Transport(virtual.Transport):
         sql = f"SELECT queue_lease_json({', '.join(['%s'] * len(values))})"
         try:
             row = self._link("wait").run(sql, values)
-        except pymysql.err.MySQLError as error:
+        except pymysql.MySQLError as error:
             if number_of(error) in INTERRUPTED:
                 return []
             raise
