@@ -241,10 +241,12 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// A command as a shell takes it.
 fn shown(command: &Command) -> String {
-    let program =
-        Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    command.get_args().fold(program, |line, argument| format!("{line} {}", argument.to_string_lossy()))
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
 /// The root folder of the project.
