@@ -107,7 +107,7 @@ fn follow(
     Ok(End::Stopped)
 }
 
-/// Shows a recording on the screen, its end first. Of a long one at most [`FRAMES_MAX`] samples of each
+/// Shows a recording on the screen, its end first. Of a long one at most `FRAMES_MAX` samples of each
 /// server are kept; counters are changes between those.
 pub fn replay(file: &Path, interval: Duration, stop: &AtomicBool) -> Result<End> {
     let (names, span) = recording::survey(file)?;
