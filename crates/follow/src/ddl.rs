@@ -90,9 +90,9 @@ impl Ddl {
         match intent {
             None => state.intend(&mut session, &Intent { place: self.place.clone(), before })?,
             Some(_) if self.is_move || !is_atomic(&session) => {
-                return Err(
-                    self.unapplied("nobody knows whether it was executed, because remora was killed there")
-                );
+                return Err(self.unapplied(
+                    "nobody knows whether it was executed, because remora or its connection was lost there",
+                ));
             }
             Some(intent) if intent.before != before => return self.executed(request, session, noted),
             Some(_) => {}
@@ -100,7 +100,14 @@ impl Ddl {
         if let Some(name) = self.stranger(&mut session, &noted)? {
             return Err(self.unapplied(&format!("the target has a table {name} that is not of this copy")));
         }
-        self.on_target(own, request.copy.write.no_binlog)?;
+        let done = self.on_target(own, request.copy.write.no_binlog);
+        if let Err(Error::Server(error)) = &done
+            && error.code().is_some()
+        {
+            // The server says that it was not executed, such as after a wait for a lock.
+            state.withdraw_intent(&mut session)?;
+        }
+        done?;
         self.executed(request, session, noted)
     }
 

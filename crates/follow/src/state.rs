@@ -196,6 +196,12 @@ impl State {
         self.set_note(session, INTENT, intent)
     }
 
+    /// The DDL was not executed.
+    pub(crate) fn withdraw_intent(&self, session: &mut Session) -> Result<(), Error> {
+        session.execute(&format!("DELETE FROM {} WHERE name = '{INTENT}'", self.notes))?;
+        Ok(())
+    }
+
     /// The DDL that was about to be executed, or was.
     pub(crate) fn intent(&self, session: &mut Session) -> Result<Option<Intent>, Error> {
         self.note(session, INTENT)
