@@ -1,7 +1,6 @@
 //! From events to transactions on the target.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use binlog::event::query::Query;
@@ -9,7 +8,7 @@ use binlog::event::rows::Rows;
 use binlog::event::{Body, Change as RowChange, Event, Kind};
 use binlog::group::{EventRole, GroupId, Grouping};
 use binlog::reader::Reader;
-use binlog::row::{self, Row};
+use binlog::row;
 use binlog::tables::Tables;
 use progress::count;
 use transactions::is_frame;
@@ -17,11 +16,10 @@ use transactions::names::{self, number};
 
 use crate::apply::Applier;
 use crate::ddl::Ddl;
-use crate::form::Form;
 use crate::scope::{Meaning, Scope, shown};
 use crate::shared::Shared;
 use crate::touched::Place;
-use crate::window::{Change, InOrder, Window};
+use crate::window::{Change, Window};
 use crate::{Error, Reached, Summary};
 
 /// A window is applied when it has so many transactions, or bytes of SQL.
@@ -393,8 +391,8 @@ impl<'a> Follower<'a> {
                 let row = row.map_err(|source| self.corrupt(source))?;
                 let is_in_order = may_cascade && form.cascades(&row);
                 let change = match is_in_order {
-                    true => in_order(&form, &row, rows.is_unchecked()),
-                    false => folded(&form, &row),
+                    true => Change::in_order(&form, &row, rows.is_unchecked()),
+                    false => Change::folded(&form, &row),
                 };
                 let change = change.map_err(|what| self.unapplied(event, what))?;
                 self.add(change)?;
@@ -481,26 +479,4 @@ impl<'a> Follower<'a> {
     fn corrupt(&self, source: binlog::Corrupt) -> Error {
         Error::Corrupt { file: self.file.clone(), source }
     }
-}
-
-fn folded(form: &Rc<Form>, row: &Row<'_>) -> Result<Change, String> {
-    let removed = row.before.map(|before| form.key(&before)).transpose()?;
-    let added =
-        row.after.map(|after| Ok::<_, String>((form.key(&after)?, form.values(&after)?))).transpose()?;
-    Ok(Change::Folded { form: Rc::clone(form), removed, added })
-}
-
-fn in_order(form: &Rc<Form>, row: &Row<'_>, is_unchecked: bool) -> Result<Change, String> {
-    let Some(before) = row.before else { return folded(form, row) };
-    let mut keys = vec![form.key(&before)?];
-    let found = form.condition(&[&keys[0].text]);
-    let (sql, is_lax) = match row.after {
-        None => (format!("DELETE FROM {} WHERE {found}", form.target), false),
-        Some(after) => {
-            keys.push(form.key(&after)?);
-            let values = form.assignments(&after)?;
-            (format!("UPDATE {} SET {} WHERE {found}", form.target, values.text), values.is_lax)
-        }
-    };
-    Ok(Change::InOrder(InOrder { form: Rc::clone(form), sql, is_lax, is_unchecked, keys }))
 }

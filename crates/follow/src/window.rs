@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use binlog::row;
+
 use crate::form::{Form, Key, Values};
 
 /// A change of a row.
@@ -103,6 +105,34 @@ impl Window {
 }
 
 impl Change {
+    /// What a row of the log changes, to be folded with other changes of it.
+    pub(crate) fn folded(form: &Rc<Form>, row: &row::Row<'_>) -> Result<Change, String> {
+        let removed = row.before.map(|before| form.key(&before)).transpose()?;
+        let added =
+            row.after.map(|after| Ok::<_, String>((form.key(&after)?, form.values(&after)?))).transpose()?;
+        Ok(Change::Folded { form: Rc::clone(form), removed, added })
+    }
+
+    /// The same as a statement, where foreign keys change other rows along.
+    pub(crate) fn in_order(
+        form: &Rc<Form>,
+        row: &row::Row<'_>,
+        is_unchecked: bool,
+    ) -> Result<Change, String> {
+        let Some(before) = row.before else { return Change::folded(form, row) };
+        let mut keys = vec![form.key(&before)?];
+        let found = form.condition(&[&keys[0].text]);
+        let (sql, is_lax) = match row.after {
+            None => (format!("DELETE FROM {} WHERE {found}", form.target), false),
+            Some(after) => {
+                keys.push(form.key(&after)?);
+                let values = form.assignments(&after)?;
+                (format!("UPDATE {} SET {} WHERE {found}", form.target, values.text), values.is_lax)
+            }
+        };
+        Ok(Change::InOrder(InOrder { form: Rc::clone(form), sql, is_lax, is_unchecked, keys }))
+    }
+
     /// Its table, and the keys that the row had and has.
     pub(crate) fn keys(&self) -> (&Form, Vec<&Key>) {
         match self {
