@@ -5,7 +5,7 @@
 //! bad row, which has a field too many that says why.
 //!
 //! Nothing in a file is believed. Where the libraries that decode it do so nevertheless, this module looks
-//! first: [`thrift`] at headers and schemas, `pages` at lengths within pages; [`guard`] is for the rest.
+//! first: `thrift` at headers and schemas, `pages` at lengths within pages; `guard` is for the rest.
 
 mod arrow_file;
 mod error;
