@@ -58,7 +58,18 @@ pub struct CopyRequest {
 }
 
 /// Says why tables can't be followed, a line for each reason.
-pub type Refusals = fn(&mut Session, &[&Table]) -> Result<Vec<String>, server::Error>;
+pub type Refusals = fn(&mut Session, &[ReadTable<'_>]) -> Result<Vec<String>, server::Error>;
+
+/// What is read of a table.
+#[derive(Clone, Debug)]
+pub struct ReadTable<'a> {
+    /// The table, as the source defines it.
+    pub table: &'a Table,
+    /// The condition that its rows meet; `None` for all rows.
+    pub condition: Option<&'a str>,
+    /// Its masked columns.
+    pub masked: Vec<&'a str>,
+}
 
 /// What was copied.
 #[derive(Clone, Debug)]
@@ -168,7 +179,24 @@ struct Prepared {
     postponed: Vec<String>,
 }
 
+impl ReadTable<'_> {
+    fn of(entry: &TableEntry) -> ReadTable<'_> {
+        ReadTable {
+            table: &entry.table,
+            condition: entry.condition.as_deref(),
+            masked: entry.masks.keys().map(String::as_str).collect(),
+        }
+    }
+}
+
 impl CopyRequest {
+    /// Whether all rows are copied, with the values that they have.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let ReadRequest { conditions, masks, .. } = &self.read;
+        conditions.is_empty() && masks.is_empty()
+    }
+
     /// What may be on the target.
     fn on_target(&self) -> Selection {
         if self.renames.is_empty() { self.read.selection.clone() } else { Selection::default() }

@@ -46,8 +46,8 @@ pub use builder::{DumpBuilder, DumpOrigin};
 pub use chunk_file::parquet::PARQUET_CODEC;
 pub use context::Context;
 pub use copy::{
-    CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, Refusals, Renames,
-    TablePart, copy, copy_id, plan as plan_copy, standby,
+    CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, ReadTable, Refusals,
+    Renames, TablePart, copy, copy_id, plan as plan_copy, standby,
 };
 pub use data_file::parquet::OddFile;
 pub use definer::Definer;
@@ -59,7 +59,7 @@ pub use hash::{Hash, Sum};
 pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, WriteRequest, load};
 pub use manifest::{Chunk, EarlierState, Manifest, SharedFilePart, Source, TableEntry};
-pub use mask::{MaskKey, Masks};
+pub use mask::{MaskKey, Masks, ValueMask};
 pub use reading::{Limits, ReadRequest};
 pub use run::{DumpRequest, DumpSummary, OddPolicy, dump};
 pub use selection::{Conditions, Pattern, Selection};

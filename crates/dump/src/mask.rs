@@ -6,15 +6,18 @@
 //! of the outer function have a fixed length, so that nothing can be appended to them.
 
 mod check;
+mod value;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use innodb::table::collation::Collation;
 use serde::{Deserialize, Serialize};
 use server::catalogue::{Column, Origin, Table};
 use server::{Session, quote_name};
 
 pub(crate) use check::check;
+pub use value::ValueMask;
 
 use crate::Error;
 use crate::selection::Pattern;
@@ -165,13 +168,22 @@ impl Masks {
     }
 
     /// Prepares a session that will read masked columns.
-    pub(crate) fn prepare(&self, session: &mut Session) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn prepare(&self, session: &mut Session) -> Result<(), Error> {
         if self.has_key() { self.key.give(session) } else { Ok(()) }
     }
 
     /// Whether the key has any part in what is read.
-    pub(crate) fn has_key(&self) -> bool {
+    #[must_use]
+    pub fn has_key(&self) -> bool {
         self.rules.iter().any(|rule| rule.mask != Mask::Null)
+    }
+
+    /// Whether nothing is masked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// The same for masks that give every value the same mask.
@@ -335,6 +347,9 @@ fn expression(column: &Column, mask: Mask) -> Result<String, String> {
             if !EMAIL_DIGITS.contains(&count) {
                 return Err(short(EMAIL_DIGITS.start() + 1 + DOMAIN.len() as u64));
             }
+            if !column.character_set.as_deref().is_none_or(has_email) {
+                return Err("its character set has no @, or two dots".to_owned());
+            }
             Ok(text(format!("CONCAT('u',LEFT({digits},{count}),'{DOMAIN}')")))
         }
         (Mask::Name, Holds::Text(chars)) => {
@@ -353,6 +368,15 @@ fn expression(column: &Column, mask: Mask) -> Result<String, String> {
         }
         (mask, _) => Err(format!("{mask} is for texts, and this is {}", column.column_type)),
     }
+}
+
+/// Whether a character set has what an address needs, once: swe7 has a letter in the place of @, and armscii8
+/// two dots, of which servers take different ones.
+fn has_email(charset: &str) -> bool {
+    let Some(charset) = Collation::of_charset(charset).map(Collation::charset) else { return true };
+    let codes =
+        |letter: &str| (0..=u8::MAX).filter(|byte| charset.text(&[*byte]).as_deref() == Some(letter)).count();
+    charset.max > 1 || ["@", "."].iter().all(|letter| codes(letter) == 1)
 }
 
 #[cfg(test)]
@@ -439,6 +463,18 @@ mod tests {
         ] {
             let found = expression(&column(column_type), mask).unwrap_err();
             assert!(found.contains(why), "{column_type} {mask}: {found}");
+        }
+        for (charset, has) in [
+            ("swe7", false),
+            ("armscii8", false),
+            ("latin1", true),
+            ("ucs2", true),
+            ("sjis", true),
+            ("utf8", true),
+        ] {
+            let of = Column { character_set: Some(charset.to_owned()), ..column("varchar(100)") };
+            assert_eq!(expression(&of, Mask::Email).is_ok(), has, "{charset}");
+            assert!(expression(&of, Mask::Name).is_ok(), "{charset}");
         }
         let computed = Column { origin: Origin::Generated, ..column("varchar(100)") };
         assert!(expression(&computed, Mask::Null).unwrap_err().contains("computes"));

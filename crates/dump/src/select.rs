@@ -11,7 +11,14 @@ use crate::{Format, value_text};
 /// The query for a chunk's rows on the server that is dumped or copied: those that meet the table's
 /// condition, with masks.
 pub(crate) fn source(entry: &TableEntry, chunk: &Chunk) -> String {
-    select(entry, chunk, entry.condition.as_deref(), &entry.masks)
+    source_rows(entry, chunk, None)
+}
+
+/// The same for those rows that meet another condition, too.
+pub(crate) fn source_rows(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
+    let own = entry.condition.as_deref();
+    let both = own.zip(condition).map(|(own, further)| format!("({own}) AND ({further})"));
+    select(entry, chunk, both.as_deref().or(own).or(condition), &entry.masks)
 }
 
 /// The query for a chunk's rows as they are stored.

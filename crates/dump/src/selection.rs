@@ -105,6 +105,12 @@ pub struct Conditions {
 }
 
 impl Conditions {
+    /// Whether there are none.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_none() && self.tables.is_empty()
+    }
+
     /// The condition for a table's rows.
     #[must_use]
     pub fn of(&self, table: &TableName) -> Option<&str> {

@@ -30,21 +30,33 @@ pub(crate) fn sum(
     read: &mut dyn FnMut(u64, u64, u64),
 ) -> Result<Sum, Error> {
     let estimate = part.chunk.text_bytes.checked_div(part.chunk.sum.rows).unwrap_or(1);
+    let sql = select::stored(part.entry, part.chunk, part.condition);
+    sum_of_query(context, session, (&part.entry.table.name, &sql), &mut |rows, bytes| {
+        context.progress.read(rows * estimate);
+        read(rows, rows * estimate, bytes);
+    })
+}
+
+/// The sum of the rows that a query gives of a table. `read` is called with the number of rows, and their
+/// bytes.
+pub(crate) fn sum_of_query(
+    context: &Context,
+    session: &mut Session,
+    (table, sql): (&TableName, &str),
+    read: &mut dyn FnMut(u64, u64),
+) -> Result<Sum, Error> {
     let mut to = |lines: &[u8], rows: u64| {
         if context.is_stopped() {
             return Err(io::Error::other("stopped"));
         }
-        context.progress.read(rows * estimate);
-        read(rows, rows * estimate, lines.len() as u64);
+        read(rows, lines.len() as u64);
         Ok(())
     };
     let mut lines = CanonicalLines::new(&mut to);
-    let streamed = session.stream(&select::stored(part.entry, part.chunk, part.condition), &mut lines);
+    let streamed = session.stream(sql, &mut lines);
     let stopped = |error: server::Error| match error {
         server::Error::Sink(_) => Error::Stopped("the comparison is incomplete"),
-        source => {
-            Error::Object { object: format!("table {}", part.entry.table.name), source: Box::new(source) }
-        }
+        source => Error::Object { object: format!("table {table}"), source: Box::new(source) },
     };
     streamed.map_err(stopped)?;
     let (sum, _) = lines.finish().map_err(|_| Error::Stopped("the comparison is incomplete"))?;

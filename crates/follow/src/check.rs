@@ -2,18 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dump::ReadTable;
+use innodb::table::collation::Collation;
 use server::catalogue::{Column, Origin, Table};
-use server::{Error, Session, TableName, prepared_xa, xa_literal};
+use server::{Error, Session, TableName, prepared_xa, quote_name, xa_literal};
+
+use crate::row_condition::RowCondition;
 
 /// Why these tables can't be followed, a line for each reason.
 ///
 /// # Errors
 /// Those of the server.
-pub fn refusals(session: &mut Session, tables: &[&Table]) -> Result<Vec<String>, Error> {
+pub fn refusals(session: &mut Session, tables: &[ReadTable<'_>]) -> Result<Vec<String>, Error> {
     let mut why = log(session)?;
-    why.extend(tables.iter().filter_map(|table| table_refusal(table)));
-    let names: BTreeSet<&TableName> = tables.iter().map(|table| &table.name).collect();
+    why.extend(tables.iter().filter_map(|read| table_refusal(read.table)));
+    why.extend(tables.iter().filter_map(rules_refusal));
+    let names: BTreeSet<&TableName> = tables.iter().map(|read| &read.table.name).collect();
+    let partial: BTreeSet<&TableName> =
+        tables.iter().filter(|read| read.condition.is_some()).map(|read| &read.table.name).collect();
     for Cascade { key, child, parent, .. } in cascades(session)? {
+        if let Some(table) = [&child, &parent].into_iter().find(|name| partial.contains(name)) {
+            why.push(format!(
+                "table {table}: it has a condition, and foreign key {key} changes rows of {child} along with those of \
+                 {parent}, which the binary log may not have"
+            ));
+        }
         if names.contains(&child) && !names.contains(&parent) {
             why.push(format!(
                 "table {child}: its foreign key {key} changes rows along with those of {parent}, which is not copied, \
@@ -62,6 +75,28 @@ pub(crate) fn table_refusal(table: &Table) -> Option<String> {
     } else {
         return None;
     };
+    Some(format!("table {}: {why}", table.name))
+}
+
+/// Why the rows of a table can't be told or masked as those of the log.
+fn rules_refusal(read: &ReadTable<'_>) -> Option<String> {
+    let ReadTable { table, condition, masked } = read;
+    if let Some(column) = table.key.iter().find(|column| masked.contains(&column.as_str())) {
+        let column = quote_name(column);
+        return Some(format!("table {}: column {column} of its key is masked", table.name));
+    }
+    let is_unknown = |column: &&Column| {
+        let set = column.character_set.as_deref();
+        masked.contains(&column.name.as_str()) && set.is_some_and(|set| Collation::of_charset(set).is_none())
+    };
+    if let Some(column) = table.columns.iter().find(is_unknown) {
+        let column = quote_name(&column.name);
+        return Some(format!(
+            "table {}: the character set of masked column {column} is not known here",
+            table.name
+        ));
+    }
+    let why = condition.and_then(|text| RowCondition::new(text, table).err())?;
     Some(format!("table {}: {why}", table.name))
 }
 
@@ -131,4 +166,51 @@ fn cascades(session: &mut Session) -> Result<Vec<Cascade>, Error> {
         Some(Cascade { key, child, parent, column: next()? })
     };
     Ok(rows.into_iter().filter_map(cascade).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_not_be_masked_or_decided_for_the_log_is_named() {
+        let column = |name: &str, set: Option<&str>| Column {
+            name: name.to_owned(),
+            data_type: "varchar".to_owned(),
+            column_type: "varchar(40)".to_owned(),
+            character_set: set.map(str::to_owned),
+            origin: Origin::Stored,
+        };
+        let table = Table {
+            name: TableName { schema: "d".to_owned(), table: "t".to_owned() },
+            engine: "InnoDB".to_owned(),
+            definition: "CREATE TABLE `t` (`id` varchar(40), PRIMARY KEY (`id`)) CHARSET=latin1".to_owned(),
+            created: String::new(),
+            rows: 0,
+            bytes: 0,
+            columns: vec![
+                column("id", Some("latin1")),
+                column("a", Some("gb18030")),
+                column("b", Some("utf8")),
+                column("c", None),
+            ],
+            key: vec!["id".to_owned()],
+            key_name: "PRIMARY".to_owned(),
+            partitions: Vec::new(),
+            versioned: false,
+        };
+        for (condition, masked, why) in [
+            (None, vec![], None),
+            (None, vec!["b", "c"], None),
+            (None, vec!["c", "id"], Some("column `id` of its key is masked")),
+            (None, vec!["a"], Some("the character set of masked column `a` is not known")),
+            (Some("id = 'a'"), vec!["b"], Some("its collation is latin1_swedish_ci")),
+        ] {
+            let found = rules_refusal(&ReadTable { table: &table, condition, masked });
+            match (&found, why) {
+                (Some(found), Some(why)) => assert!(found.contains(why), "{found}"),
+                _ => assert_eq!(found.as_deref(), why),
+            }
+        }
+    }
 }

@@ -1,14 +1,18 @@
 //! Rows of a table as SQL for the target.
 
 use binlog::column::Type;
-use binlog::event::table::Table as LogTable;
+use binlog::event::table::{BINARY, Column as LogColumn, Table as LogTable};
 use binlog::literal::{self, Letters};
 use binlog::row::{Cell, Image, Row, Value};
-use server::catalogue::Origin;
+use dump::ValueMask;
+use innodb::table::collation::Collation;
+use server::catalogue::{Column as Defined, Origin};
 use server::{Flavour, quote_name};
 use transactions::HASH_COLUMN;
 
 use crate::Followed;
+use crate::row_condition::RowCondition;
+use crate::rules::TableRules;
 
 /// The primary key of a row.
 #[derive(Clone, Debug)]
@@ -42,6 +46,8 @@ pub(crate) struct Form {
     key: Vec<Column>,
     /// The columns to which foreign keys refer that change other rows along with these.
     cascades: Vec<usize>,
+    /// Which rows the target has, if not all, and the columns that decide it.
+    condition: Option<(RowCondition, Vec<Column>)>,
     target_flavour: Flavour,
 }
 
@@ -58,6 +64,8 @@ struct Column {
     rounds: bool,
     /// Whether it is YEAR(2), which takes 0 for 2000.
     is_short_year: bool,
+    /// What is stored instead of its values.
+    mask: Option<ValueMask>,
 }
 
 /// The condition that holds for the rows with these keys, which have these columns.
@@ -68,13 +76,30 @@ pub(crate) fn condition(columns: &[String], keys: &[&str]) -> String {
     }
 }
 
+impl Column {
+    fn new((at, column): (usize, &LogColumn), defined: &Defined, mask: Option<ValueMask>) -> Column {
+        let is_real = matches!(column.kind, Type::Float | Type::Double);
+        Column {
+            at,
+            name: quote_name(&defined.name),
+            letters: Letters::of(column),
+            charset: defined.character_set.clone(),
+            rounds: is_real && defined.column_type.contains('('),
+            is_short_year: defined.column_type.eq_ignore_ascii_case("year(2)"),
+            mask,
+        }
+    }
+}
+
 impl Form {
     /// `table` has the names of its columns.
     pub(crate) fn new(
         table: &LogTable,
         followed: &Followed,
+        rules: TableRules,
         target_flavour: Flavour,
     ) -> Result<Form, String> {
+        let TableRules { condition, mut masks } = rules;
         let own = &followed.table;
         let mut columns = Vec::with_capacity(table.columns.len());
         let (mut key, mut cascades) = (Vec::new(), Vec::new());
@@ -102,18 +127,7 @@ impl Form {
             if defined.origin != Origin::Stored {
                 continue;
             }
-            let charset = defined.character_set.clone();
-            let is_real = matches!(column.kind, Type::Float | Type::Double);
-            let is_short_year = defined.column_type.eq_ignore_ascii_case("year(2)");
-            let rounds = is_real && defined.column_type.contains('(');
-            let column = Column {
-                at,
-                name: quote_name(name),
-                letters: Letters::of(column),
-                charset,
-                rounds,
-                is_short_year,
-            };
+            let column = Column::new((at, column), defined, masks.remove(name));
             if followed.cascades.contains(name) {
                 cascades.push(at);
             }
@@ -126,7 +140,17 @@ impl Form {
             return Err(format!("the log has not all columns of the key of table {}", own.name));
         }
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let deciding = |condition: RowCondition| {
+            let asked = condition.columns().map(|name| {
+                let name = quote_name(name);
+                let found = columns.iter().find(|column| column.name == name).cloned();
+                found.ok_or_else(|| format!("the log has no column {name} of table {}", own.name))
+            });
+            let asked = asked.collect::<Result<_, String>>()?;
+            Ok::<_, String>((condition, asked))
+        };
         Ok(Form {
+            condition: condition.map(deciding).transpose()?,
             source: own.name.to_string(),
             target: followed.target.to_string(),
             names: format!("({})", names.join(", ")),
@@ -149,6 +173,18 @@ impl Form {
             }
             _ => !self.cascades.is_empty(),
         }
+    }
+
+    /// Whether the target has a row.
+    ///
+    /// # Errors
+    /// Which of its values is not understood.
+    pub(crate) fn has(&self, image: &Image<'_>) -> Result<bool, String> {
+        let Some((condition, columns)) = &self.condition else { return Ok(true) };
+        let cells = self.cells(columns, image)?;
+        let values = columns.iter().zip(&cells).map(|(column, cell)| self.decoded(column, cell));
+        let is_met = condition.is_met(&values.collect::<Result<Vec<_>, String>>()?);
+        is_met.map_err(|why| format!("whether a row of {} is copied can't be decided: {why}", self.source))
     }
 
     /// The key of a row.
@@ -204,6 +240,10 @@ impl Form {
         let mut stored = Vec::with_capacity(cells.len());
         for (column, cell) in self.columns.iter().zip(&cells) {
             let value = self.decoded(column, cell)?;
+            if let Some(mask) = column.mask.as_ref().filter(|_| value != Value::Null) {
+                stored.push(self.masked(column, mask, &value)?);
+                continue;
+            }
             is_lax |= match value {
                 Value::Enum(number, _) => number == 0,
                 Value::Year(year) => column.is_short_year && year == 0,
@@ -244,6 +284,22 @@ impl Form {
         cell.value().map_err(|error| self.why(column, &error.to_string()))
     }
 
+    fn masked(&self, column: &Column, mask: &ValueMask, value: &Value<'_>) -> Result<String, String> {
+        Ok(match value {
+            Value::Int(number) => mask.literal(number.to_string().as_bytes()),
+            Value::Unsigned(number) => mask.literal(number.to_string().as_bytes()),
+            Value::Bytes(bytes, Some(BINARY)) => mask.literal(bytes),
+            Value::Bytes(bytes, number) => {
+                let collation = number.and_then(|number| Collation::of_number(u16::try_from(number).ok()?));
+                let text = collation.and_then(|collation| collation.charset().text(bytes));
+                let text = text.ok_or_else(|| self.why(column, "it is no text of its character set"))?;
+                mask.literal(text.as_bytes())
+            }
+            // Only NULL masks other types.
+            _ => mask.literal(&[]),
+        })
+    }
+
     fn written(&self, column: &Column, value: &Value<'_>) -> Result<String, String> {
         if column.is_short_year && *value == Value::Year(0) {
             return Ok("'1900'".to_owned());
@@ -274,7 +330,7 @@ pub(crate) mod tests {
     use binlog::event::table;
     use binlog::row::rows;
     use server::TableName;
-    use server::catalogue::{Column as Defined, Table};
+    use server::catalogue::Table;
 
     use super::*;
 
@@ -325,7 +381,7 @@ pub(crate) mod tests {
     /// A form of a table with one key.
     pub(crate) fn form() -> Form {
         let (log, followed) = tables(&[("A", Type::Int(1), "tinyint")]);
-        Form::new(&log, &followed, Flavour::MariaDb).unwrap()
+        Form::new(&log, &followed, TableRules::default(), Flavour::MariaDb).unwrap()
     }
 
     /// What a form says of a row with these bytes, of which the columns with these bits are there.
@@ -343,7 +399,7 @@ pub(crate) mod tests {
     fn a_row_is_a_key_and_values() {
         let (log, followed) =
             tables(&[("A", Type::Int(1), "tinyint"), ("b", Type::Varchar(9), "varchar(9)")]);
-        let form = Form::new(&log, &followed, Flavour::MariaDb).unwrap();
+        let form = Form::new(&log, &followed, TableRules::default(), Flavour::MariaDb).unwrap();
         assert_eq!((form.source.as_str(), form.target.as_str()), ("`d`.`t`", "`d`.`t`"));
         assert_eq!(
             (form.names.as_str(), form.condition(&["5", "6"]).as_str()),
@@ -381,7 +437,7 @@ pub(crate) mod tests {
             ("b", Type::Int(1), "tinyint"),
             ("C", Type::Varchar(9), "varbinary(9)"),
         ]);
-        let form = Form::new(&log, &followed, Flavour::MySql).unwrap();
+        let form = Form::new(&log, &followed, TableRules::default(), Flavour::MySql).unwrap();
         let key = |data: &[u8]| of(&log, 0b111, data, |image| form.key(image).unwrap());
         // A text that can't be quoted has its character set, so that the server finds it by the key.
         let one = key(&[0, 1, b'\n', 5, 2, b'x', b'\n']);
@@ -403,7 +459,7 @@ pub(crate) mod tests {
             ("i", Type::Int(1), "tinyint(4)"),
         ];
         let (log, followed) = tables(&columns);
-        let form = Form::new(&log, &followed, Flavour::MariaDb).unwrap();
+        let form = Form::new(&log, &followed, TableRules::default(), Flavour::MariaDb).unwrap();
         let values = |data: &[u8]| of(&log, 0b11_1111, data, |image| form.values(image).unwrap());
         let all = |year: u8, member: u8| [&[0, 5, year, member, 0][..], &1.5f32.to_le_bytes(), &[9]].concat();
         for (year, member, text, is_lax) in [
@@ -414,7 +470,7 @@ pub(crate) mod tests {
             assert_eq!(values(&all(year, member)), Values { text: text.to_owned(), is_lax });
         }
         let (log, followed) = tables(&[columns[0], ("f", Type::Float, "float(5,2)")]);
-        let form = Form::new(&log, &followed, Flavour::MariaDb).unwrap();
+        let form = Form::new(&log, &followed, TableRules::default(), Flavour::MariaDb).unwrap();
         let data = [&[0, 5][..], &1.5f32.to_le_bytes()].concat();
         assert!(of(&log, 0b11, &data, |image| form.values(image).unwrap().is_lax));
     }
@@ -427,7 +483,7 @@ pub(crate) mod tests {
         let document = [0x0f, 246, 4, 2, 1, 0x81, 5];
         let data = [&[0, 5, 7][..], &document].concat();
         let stored = |flavour| {
-            let form = Form::new(&log, &followed, flavour).unwrap();
+            let form = Form::new(&log, &followed, TableRules::default(), flavour).unwrap();
             of(&log, 0b11, &data, |image| form.values(image).map(|values| values.text))
         };
         assert_eq!(stored(Flavour::MariaDb), Ok("(5, '1.5')".to_owned()));
@@ -440,7 +496,7 @@ pub(crate) mod tests {
         let said = |change: fn(&mut LogTable, &mut Followed)| {
             let (mut log, mut followed) = tables(&all);
             change(&mut log, &mut followed);
-            Form::new(&log, &followed, Flavour::MariaDb).map(|form| form.names)
+            Form::new(&log, &followed, TableRules::default(), Flavour::MariaDb).map(|form| form.names)
         };
         assert_eq!(said(|_, _| ()).unwrap(), "(`A`, `b`)");
         let error = said(|log, _| log.columns[1].name = None).unwrap_err();
@@ -468,7 +524,7 @@ pub(crate) mod tests {
     fn other_rows_change_along_with_what_they_refer_to() {
         let (log, mut followed) = tables(&[("A", Type::Int(1), "tinyint"), ("b", Type::Int(1), "tinyint")]);
         let cascades = |followed: &Followed, change, data: &[u8]| {
-            let form = Form::new(&log, followed, Flavour::MariaDb).unwrap();
+            let form = Form::new(&log, followed, TableRules::default(), Flavour::MariaDb).unwrap();
             let present = Some(&[0b11][..]);
             let (before, after) = match change {
                 Change::Insert => (None, present),

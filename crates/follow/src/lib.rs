@@ -29,6 +29,8 @@ mod follower;
 mod form;
 mod hook;
 mod log;
+mod row_condition;
+mod rules;
 mod scope;
 mod shared;
 mod source_lock;
@@ -54,6 +56,7 @@ use background::Background;
 use ddl::Ddl;
 use follower::Follower;
 use log::{Log, Next};
+use rules::Rules;
 use scope::Scope;
 use shared::Shared;
 
@@ -350,7 +353,8 @@ fn run(
     let noted = noted(request, &mut session)?;
     let mut source = request.from.connect()?;
     let mut log = Log::open(request.from, &noted, request.state.server_id())?;
-    let scope = Scope::new(noted.tables, &request.copy.read.selection, session.about.flavour);
+    let read = &request.copy.read;
+    let scope = Scope::new(noted.tables, &read.selection, Rules::of(read), session.about.flavour);
     let applier = Applier::new(session, &request.state)?;
     let mut follower = Follower::new(scope, applier, noted.reached, (shared, summary));
     if request.ddl {
@@ -366,9 +370,10 @@ fn run(
             follower.stopped();
             return Ok(Ended::Whole(Ok(())));
         }
-        if let Some(ended) = shared.take_end() {
+        if shared.has_ended() {
+            // This may fail, too: whoever continues must still learn how it has ended.
             follower.settle()?;
-            return Ok(Ended::Whole(ended));
+            return Ok(Ended::Whole(shared.take_end().unwrap_or(Ok(()))));
         }
         let wait = if follower.is_waiting() { GATHER } else { LOOK };
         let is_idle = match log.next(wait)? {

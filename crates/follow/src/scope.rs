@@ -12,6 +12,7 @@ use transactions::table_references::{Effect, TableReferences};
 
 use crate::Followed;
 use crate::form::Form;
+use crate::rules::Rules;
 
 /// Forms that are kept. Servers that run for long give tables ever higher numbers.
 const KEPT_MAX: usize = 4096;
@@ -36,6 +37,7 @@ pub(crate) enum Meaning {
 pub(crate) struct Scope<'a> {
     tables: BTreeMap<(String, String), Followed>,
     wanted: &'a dyn Wanted,
+    rules: Rules,
     target: Flavour,
     known: Known,
     /// By the number of the table in the log. A table that is described again is another object.
@@ -44,7 +46,12 @@ pub(crate) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// `target`: of which family the target is.
-    pub(crate) fn new(tables: Vec<Followed>, wanted: &'a dyn Wanted, target: Flavour) -> Scope<'a> {
+    pub(crate) fn new(
+        tables: Vec<Followed>,
+        wanted: &'a dyn Wanted,
+        rules: Rules,
+        target: Flavour,
+    ) -> Scope<'a> {
         let mut text = String::new();
         for Followed { table, .. } in &tables {
             text.push_str(&format!("USE {};\n{};\n", quote_name(&table.name.schema), table.definition));
@@ -56,6 +63,7 @@ impl<'a> Scope<'a> {
         Scope {
             tables: tables.into_iter().map(key).collect(),
             wanted,
+            rules,
             target,
             known: Known::of(text),
             forms: BTreeMap::new(),
@@ -94,8 +102,10 @@ impl<'a> Scope<'a> {
             self.forms.clear();
         }
         let followed = self.tables.get(&(table.schema.clone(), table.name.clone()));
-        let form =
-            followed.map(|followed| Form::new(table, followed, self.target).map(Rc::new)).transpose()?;
+        let form = |followed: &Followed| {
+            Form::new(table, followed, self.rules.table(&followed.table)?, self.target).map(Rc::new)
+        };
+        let form = followed.map(form).transpose()?;
         self.forms.insert(table.id, (Rc::clone(table), form.clone()));
         Ok(form)
     }
@@ -273,7 +283,12 @@ mod tests {
             partitions: Vec::new(),
             versioned: false,
         };
-        Scope::new(vec![Followed { table, target: name, cascades: BTreeSet::new() }], &Some, Flavour::MariaDb)
+        Scope::new(
+            vec![Followed { table, target: name, cascades: BTreeSet::new() }],
+            &Some,
+            Rules::default(),
+            Flavour::MariaDb,
+        )
     }
 
     #[test]

@@ -116,6 +116,11 @@ impl<'a> Shared<'a> {
         self.told().ended = Some(how);
     }
 
+    /// Whether what runs in the background has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.told().ended.is_some()
+    }
+
     /// How it has ended, once.
     pub(crate) fn take_end(&self) -> Option<Result<(), Error>> {
         self.told().ended.take()

@@ -100,7 +100,8 @@ impl<'a> Verifier<'a> {
             progress: std::sync::Arc::new(progress::Silent),
             ..request.context.clone()
         };
-        let tables = followed.iter().map(|followed| Compared::new(followed, &children)).collect();
+        let of = |followed| Compared::new(&request.copy.read, followed, &children);
+        let tables = followed.iter().map(of).collect::<Result<_, Error>>()?;
         Ok(Verifier { request, shared, context, tables })
     }
 
@@ -110,8 +111,10 @@ impl<'a> Verifier<'a> {
     }
 
     fn sessions(&self) -> Result<Sessions, Error> {
+        let mut source = snapshot::connect(self.request.from)?;
+        self.request.copy.read.masks.prepare(&mut source)?;
         Ok(Sessions {
-            source: snapshot::connect(self.request.from)?,
+            source,
             other: self.request.from.connect()?,
             target: snapshot::connect(self.request.to)?,
         })
@@ -384,20 +387,24 @@ impl<'a> Verifier<'a> {
 }
 
 impl Compared {
-    fn new(followed: &Followed, children: &BTreeSet<TableName>) -> Compared {
+    fn new(
+        read: &dump::ReadRequest,
+        followed: &Followed,
+        children: &BTreeSet<TableName>,
+    ) -> Result<Compared, Error> {
         let Followed { table, target, .. } = followed;
         let in_key = || table.columns.iter().filter(|column| table.key.contains(&column.name));
         let is_exact = in_key().all(|column| {
             column.character_set.is_none() && !["float", "double"].contains(&column.data_type.as_str())
         });
-        Compared {
-            rows: CopiedTable::new(table, target),
+        Ok(Compared {
+            rows: CopiedTable::new(read, table, target)?,
             source: table.name.clone(),
             target: target.to_string(),
             key: in_key().map(|column| server::quote_name(&column.name)).collect(),
             is_exact,
             is_child: children.contains(&table.name),
-        }
+        })
     }
 
     /// The condition of the rows with these keys.

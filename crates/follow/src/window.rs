@@ -107,9 +107,14 @@ impl Window {
 impl Change {
     /// What a row of the log changes, to be folded with other changes of it.
     pub(crate) fn folded(form: &Rc<Form>, row: &row::Row<'_>) -> Result<Change, String> {
-        let removed = row.before.map(|before| form.key(&before)).transpose()?;
-        let added =
-            row.after.map(|after| Ok::<_, String>((form.key(&after)?, form.values(&after)?))).transpose()?;
+        let removed = match row.before {
+            Some(before) if form.has(&before)? => Some(form.key(&before)?),
+            _ => None,
+        };
+        let added = match row.after {
+            Some(after) if form.has(&after)? => Some((form.key(&after)?, form.values(&after)?)),
+            _ => None,
+        };
         Ok(Change::Folded { form: Rc::clone(form), removed, added })
     }
 

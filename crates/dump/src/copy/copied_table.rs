@@ -10,8 +10,7 @@ use crate::canonical::CanonicalLines;
 use crate::hash::Sum;
 use crate::manifest::{Chunk, TableEntry};
 use crate::plan::{self, Cut};
-use crate::verify::{self, ChunkOf};
-use crate::{Context, Error, select};
+use crate::{Context, Error, ReadRequest, select, verify};
 
 /// A table on both servers of a copy.
 #[derive(Debug)]
@@ -38,11 +37,14 @@ pub enum CopySide {
 }
 
 impl CopiedTable {
-    /// `table` is as the source defines it, `target` its name on the target.
-    #[must_use]
-    pub fn new(table: &Table, target: &TableName) -> CopiedTable {
+    /// `table` is as the source defines it, `target` its name on the target. Sessions that read masked
+    /// columns of the source must have been prepared for it ([`crate::Masks::prepare`]).
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for a mask that does not fit a column.
+    pub fn new(read: &ReadRequest, table: &Table, target: &TableName) -> Result<CopiedTable, Error> {
         let on_target = Table { name: target.clone(), ..table.clone() };
-        CopiedTable { source: TableEntry::whole(table.clone()), target: TableEntry::whole(on_target) }
+        Ok(CopiedTable { source: read.entry(table)?, target: TableEntry::whole(on_target) })
     }
 
     /// Cuts the table into parts of about so many bytes. `is_same_order` says that both servers sort texts in
@@ -91,6 +93,14 @@ impl CopiedTable {
         }
     }
 
+    /// The query for those rows of a part that meet a condition: what is copied of them, on both sides.
+    fn query(&self, side: CopySide, part: &TablePart, condition: Option<&str>) -> String {
+        match side {
+            CopySide::Source => select::source_rows(&self.source, &part.chunk, condition),
+            CopySide::Target => select::stored(&self.target, &part.chunk, condition),
+        }
+    }
+
     /// The sum of those rows of a part that meet a condition.
     ///
     /// # Errors
@@ -102,8 +112,8 @@ impl CopiedTable {
         part: &TablePart,
         condition: Option<&str>,
     ) -> Result<Sum, Error> {
-        let part = ChunkOf { entry: self.entry(side), chunk: &part.chunk, condition };
-        verify::sum(context, session, &part, &mut |_, _, _| {})
+        let sql = self.query(side, part, condition);
+        verify::sum_of_query(context, session, (&self.entry(side).table.name, &sql), &mut |_, _| {})
     }
 
     /// Those rows of a part that meet a condition, as lines of text by the text of their key.
@@ -123,7 +133,7 @@ impl CopiedTable {
             Ok(())
         };
         let mut lines = CanonicalLines::new(&mut to);
-        session.stream(&select::stored(entry, &part.chunk, condition), &mut lines)?;
+        session.stream(&self.query(side, part, condition), &mut lines)?;
         let broken = |error: io::Error| Error::Server(server::Error::Sink(error));
         lines.finish().map_err(broken)?;
         let is_key: Vec<bool> =

@@ -3,7 +3,7 @@
 use server::catalogue::{Kind, Table};
 use server::{Session, TableName};
 
-use super::Refusals;
+use super::{ReadTable, Refusals};
 use crate::Error;
 use crate::manifest::{Manifest, TableEntry};
 
@@ -27,7 +27,7 @@ pub(super) fn refused(
     refusals: Option<Refusals>,
 ) -> Result<Vec<String>, Error> {
     let Some(refusals) = refusals else { return Ok(Vec::new()) };
-    let tables: Vec<&Table> = tables.iter().map(|entry| &entry.table).collect();
+    let tables: Vec<ReadTable<'_>> = tables.iter().map(ReadTable::of).collect();
     Ok(refusals(session, &tables)?)
 }
 

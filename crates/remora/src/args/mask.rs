@@ -26,6 +26,11 @@ pub(crate) struct MaskArgs {
 }
 
 impl MaskArgs {
+    /// Whether a later run has the same key.
+    pub(crate) fn has_file(&self) -> bool {
+        self.mask_key.is_some()
+    }
+
     /// The masks that were asked for.
     pub(crate) fn masks(&self) -> anyhow::Result<Masks> {
         if self.mask.is_empty() {

@@ -35,6 +35,8 @@ const EXAMPLES: &str = "EXAMPLES
       go on with a copy that was stopped
   remora copy mysql://root@db1 mysql://root@db2 shop --follow apply
       copy, then apply what db1 commits until it is stopped; --resume continues
+  remora copy mysql://root@db1 mysql://root@stage shop --mask 'shop.*.email=fake:email' --mask-key key --follow apply
+      a server for tests that follows db1, without its addresses
   remora copy mysql://root@db1 mysql://root@db2 shop --follow apply --resume --cut-over
       let db2 take over, or leave db1 as it was
   remora copy status mysql://root@db2
@@ -166,6 +168,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     };
     let max_lags = arguments.max_lag.iter().map(max_lag).collect::<anyhow::Result<_>>()?;
     let request = request(arguments, max_lags)?;
+    if arguments.follow.follow.is_some() && request.read.masks.has_key() && !arguments.masks.has_file() {
+        return Err(usage(
+            "a copy that is followed needs --mask-key, so that --resume makes the same masks; make a secret by: head -c \
+             32 /dev/urandom > FILE",
+        ));
+    }
     if arguments.dry_run {
         let plan = dump::plan_copy(&world(report, None)?, (&from, &to), &request)?;
         report.end();

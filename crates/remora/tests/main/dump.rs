@@ -24,8 +24,12 @@ mod copy_follow;
 mod copy_follow_ddl;
 #[path = "dump/copy_follow_ends.rs"]
 mod copy_follow_ends;
+#[path = "dump/copy_follow_part.rs"]
+mod copy_follow_part;
 #[path = "dump/copy_kill.rs"]
 mod copy_kill;
+#[path = "dump/copy_moves.rs"]
+mod copy_moves;
 #[path = "dump/copy_verify.rs"]
 mod copy_verify;
 #[path = "dump/damage.rs"]

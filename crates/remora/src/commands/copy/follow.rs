@@ -40,7 +40,7 @@ const VERIFY_EVERY: Duration = Duration::from_secs(3600);
 pub(super) struct FollowArgs {
     /// After the copy, apply to B what A commits, from A's binary log, until stopped. What can't be applied
     /// exactly ends it by name; --resume then compares all rows and continues
-    #[arg(long, value_name = "HOW", conflicts_with_all = ["condition", "mask", "no_data"])]
+    #[arg(long, value_name = "HOW", conflicts_with = "no_data")]
     pub(super) follow: Option<Follow>,
 
     /// With --follow: apply what A's binary log has now, and end
@@ -58,7 +58,7 @@ pub(super) struct FollowArgs {
 
     /// With --follow: let B take over once it has caught up and all rows were compared. A becomes read-only,
     /// with all its databases. Until B has taken over, a failure leaves A as it was
-    #[arg(long, requires = "follow", conflicts_with = "dry_run")]
+    #[arg(long, requires = "follow", conflicts_with_all = ["dry_run", "condition", "mask"])]
     cut_over: bool,
 
     /// With --cut-over: the longest time for which nobody can write, such as 3s; after it A is given back
@@ -140,9 +140,10 @@ pub(super) fn run(
     if options.ddl == DdlPolicy::Same {
         let flavours = [from, to].map(|target| Ok::<_, anyhow::Error>(target.connect()?.about.flavour));
         let [a, b] = flavours;
-        if a? != b? || !request.renames.is_empty() {
+        if a? != b? || !request.renames.is_empty() || !request.is_whole() {
             return Err(usage(
-                "--ddl same needs two servers of one family, and does not go with --rename: the same statement must mean the same",
+                "--ddl same needs two servers of one family, and does not go with --rename, --where or --mask: the same \
+                 statement must mean the same",
             ));
         }
     }
