@@ -1,6 +1,6 @@
 /*
   The functions of the queue are loadable (UDFs): this interface is public and does not change with the
-  server. They access a connection through functions that the server exports, never through a member of THD.
+  server. They access a connection through functions that the server exports; has_hung_up() says why it does not.
 
   The server evaluates a constant function in WHERE once, after the tables are opened and before a row is
   read; this makes SELECT ... WHERE queue_wait('t') work. Anywhere else the server may evaluate the function
@@ -8,6 +8,8 @@
   result until the statement is over.
 */
 #include "queue_server.h"
+
+#include <poll.h>
 
 #include <cmath>
 #include <string>
@@ -188,10 +190,25 @@ bool queue_is_read_only(THD *thd)
   return true;
 }
 
+/*
+  Whether the client has closed its connection. The server's own look takes a socket with unread bytes for an
+  open one, and a client that closes in the ordinary way sends some before: COM_QUIT, or the end of TLS. The
+  server has no function for this, so it is a member of THD. If that were elsewhere than in the headers of this
+  build, it would not lead back to the same connection.
+*/
+static bool has_hung_up(const THD *thd)
+{
+  const NET &net= thd->net;
+  if (net.thd != thd || !net.vio)
+    return false;
+  pollfd at= {mysql_socket_getfd(net.vio->mysql_socket), POLLRDHUP, 0};
+  return poll(&at, 1, 0) == 1 && at.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
 int queue_client_is_alive(void *context)
 {
   THD *thd= static_cast<THD *>(context);
-  return !thd_killed(thd) && thd_is_connected(thd);
+  return !thd_killed(thd) && thd_is_connected(thd) && !has_hung_up(thd);
 }
 
 bool queue_tables::open(THD *thd, const UDF_ARGS *args, uint first, uint count)

@@ -3,6 +3,7 @@
 mod before;
 mod block;
 mod dump;
+mod follow;
 mod import;
 mod measure;
 mod pack;
@@ -22,6 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("block") => block::run(rest),
         Some("copy") => dump::copy::run(rest),
         Some("dump") => dump::run(rest),
+        Some("follow") => follow::run(rest),
         Some("import") => import::run(rest),
         Some("pack") => pack::run(rest),
         Some("physical") => physical::run(rest),
@@ -30,7 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
         _ => bail!(
-            "cargo xtask bench AREA; areas: before, block, copy, dump, import, pack, physical, queue, recovery, stat, url"
+            "cargo xtask bench AREA; areas: before, block, copy, dump, follow, import, pack, physical, queue, recovery, stat, url"
         ),
     }
 }

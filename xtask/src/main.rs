@@ -64,6 +64,9 @@ const HELP: &str = "cargo xtask CHORE
                                   or a part of a method's name
   bench copy [--data nodes|rental|mixed] [--rows N] [--server NAME] [--to NAME] [--only WORD,...]
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD,...]
+  bench follow [--server NAME] [--transactions N] [--cut-overs N] [--connections N]
+                                  applying a binary log beside the server's own SQL thread, comparing all rows, and
+                                  cut-overs while many connections write
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run
   bench pack [--rows N] [--only NAMES]
