@@ -22,8 +22,8 @@ const NEEDED: [(&str, &str); 10] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for tests that are left out without them: Galera clusters, brokers, examples in Python and PHP.
-const FOR_ALL: [(&str, &str); 12] = [
+/// Required for tests that are left out without them: Galera clusters, brokers, programs in Python, PHP and Ruby.
+const FOR_ALL: [(&str, &str); 18] = [
     ("nats-server", "nats-server"),
     ("java", "openjdk-17-jre-headless"),
     ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
@@ -36,6 +36,12 @@ const FOR_ALL: [(&str, &str); 12] = [
     ("/usr/share/php/Illuminate/Queue/autoload.php", "php-illuminate-queue"),
     ("/usr/share/php/Illuminate/Events/autoload.php", "php-illuminate-events"),
     ("/usr/share/php/Illuminate/Bus/autoload.php", "php-illuminate-bus"),
+    ("ruby", "ruby"),
+    ("/usr/lib/ruby/vendor_ruby/mysql2.rb", "ruby-mysql2"),
+    ("/usr/share/doc/ruby-minitest/copyright", "ruby-minitest"),
+    ("/usr/share/doc/ruby-activejob/copyright", "ruby-activejob"),
+    ("/usr/share/doc/ruby-activerecord/copyright", "ruby-activerecord"),
+    ("/usr/share/doc/ruby-railties/copyright", "ruby-railties"),
 ];
 
 /// The version of Kafka.

@@ -62,6 +62,8 @@ mod reader;
 mod relay;
 #[path = "main/replica.rs"]
 mod replica;
+#[path = "main/ruby_client.rs"]
+mod ruby_client;
 #[path = "main/scheduled.rs"]
 mod scheduled;
 #[path = "main/server.rs"]
