@@ -22,10 +22,12 @@ const NEEDED: [(&str, &str); 10] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for tests that are left out without them: Galera clusters, brokers, programs in Python, PHP and Ruby.
-const FOR_ALL: [(&str, &str); 18] = [
+/// Required for tests that are left out without them: Galera clusters, brokers, packages for Python, PHP, Ruby
+/// and Java.
+const FOR_ALL: [(&str, &str); 19] = [
     ("nats-server", "nats-server"),
-    ("java", "openjdk-17-jre-headless"),
+    ("javac", "openjdk-17-jdk-headless"),
+    ("mvn", "maven"),
     ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
     ("/usr/lib/python3/dist-packages/pymysql/__init__.py", "python3-pymysql"),
     ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),

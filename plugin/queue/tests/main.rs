@@ -32,6 +32,8 @@ mod full_disk;
 mod galera;
 #[path = "main/go_client.rs"]
 mod go_client;
+#[path = "main/java_client.rs"]
+mod java_client;
 #[path = "main/kept_rows.rs"]
 mod kept_rows;
 #[path = "main/kill.rs"]
