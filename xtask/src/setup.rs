@@ -22,8 +22,8 @@ const NEEDED: [(&str, &str); 10] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Required for tests that are left out without them: Galera clusters, brokers, packages for Python, PHP, Ruby
-/// and Java.
+/// Required for tests that are left out without them: Galera clusters, brokers, packages for Python, PHP,
+/// Ruby and Java.
 const FOR_ALL: [(&str, &str); 19] = [
     ("nats-server", "nats-server"),
     ("javac", "openjdk-17-jdk-headless"),

@@ -42,7 +42,7 @@ fn ask_and_leave(server: &Server, database: &str, sql: &str) -> UnixStream {
         stream.write_all(&[&[length[0], length[1], 0, number], body].concat()).unwrap();
     };
     read(&mut stream);
-    // CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION, CLIENT_CONNECT_WITH_DB; 16 MiB; utf8mb4; root without a password.
+    // CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION, CLIENT_CONNECT_WITH_DB; 16 MiB; utf8mb4; no password.
     let mut login = 0x8208_u32.to_le_bytes().to_vec();
     login.extend((1_u32 << 24).to_le_bytes());
     login.push(45);
