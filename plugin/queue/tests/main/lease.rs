@@ -37,7 +37,7 @@ fn ask_and_leave(server: &Server, database: &str, sql: &str) -> UnixStream {
         stream.read_exact(&mut body).unwrap();
         body
     };
-    let mut write = |number: u8, body: &[u8], stream: &mut UnixStream| {
+    let write = |number: u8, body: &[u8], stream: &mut UnixStream| {
         let length = u16::try_from(body.len()).unwrap().to_le_bytes();
         stream.write_all(&[&[length[0], length[1], 0, number], body].concat()).unwrap();
     };
