@@ -391,6 +391,31 @@ class Asyncio(Case):
             asyncio.run(asyncio.wait_for(one.run(), PATIENCE))
         self.assertEqual(self.count("silent"), 0)
 
+    def test_a_wait_that_is_not_answered_is_given_up(self) -> None:
+        gate = Gate(self)
+        queue = self.queue("deaf")
+
+        async def connect() -> Any:
+            return await aiomysql.connect(unix_socket=gate.path, user="root", db=self.database)
+
+        async def work(_job: Any) -> None:
+            one.stop()
+
+        async def others() -> None:
+            await asyncio.to_thread(self.until_waiting)
+            gate.is_silent = True
+            await asyncio.to_thread(self.until_waiting, 0)
+            gate.is_silent = False
+            self.put(queue, 1)
+
+        async def both() -> None:
+            await asyncio.gather(one.run(), others())
+
+        one = aio.Worker(queue, work, connect=connect, wait=1, lease=2)
+        with mock.patch("remora_queue._link.ANSWER_PATIENCE", 1.0):
+            asyncio.run(asyncio.wait_for(both(), PATIENCE))
+        self.assertEqual(self.count("deaf"), 0)
+
     def test_what_will_never_work_ends_the_worker(self) -> None:
         async def work(job: Any) -> None:
             pass

@@ -296,6 +296,23 @@ class Work(Case):
             one.run()
         self.assertEqual(self.count("silent"), 0)
 
+    def test_a_wait_that_is_not_answered_is_given_up(self) -> None:
+        gate = Gate(self)
+        connect = partial(pymysql.connect, **{**SERVER, "unix_socket": gate.path}, database=self.database)
+        queue = self.queue("deaf")
+        one = Worker(queue, lambda _job: one.stop(), connect=connect, wait=1, lease=2)
+        with mock.patch("remora_queue._link.ANSWER_PATIENCE", 1.0):
+            thread = threading.Thread(target=one.run, kwargs={"signals": False}, daemon=True)
+            thread.start()
+            self.until_waiting()
+            gate.is_silent = True
+            self.until_waiting(0)
+            gate.is_silent = False
+            self.put(queue, 1)
+            thread.join(PATIENCE)
+        self.assertFalse(thread.is_alive())
+        self.assertEqual(self.count("deaf"), 0)
+
     def test_what_will_never_work_ends_the_worker(self) -> None:
         queue = self.queue("wrong")
         with self.assertRaises(pymysql.err.MySQLError) as raised:

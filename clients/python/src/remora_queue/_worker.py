@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from . import _link
 from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX, Ended, Ender
 from ._errors import INTERRUPTED, LASTING, QueueError, Retry, number_of, reason_of
@@ -129,7 +130,7 @@ class Worker:
             waiting = self._waiting
             try:
                 if waiting:
-                    link = link or OwnLink(self.connect)
+                    link = link or OwnLink(self.connect, limit=_link.ANSWER_PATIENCE)
                     link.kill(waiting.id)
             except Exception as error:
                 log.warning("the wait could not be ended, which is tried again: %s", error)
@@ -144,7 +145,8 @@ class Worker:
         pause = PAUSE_FIRST
         while free := self._until_free():
             try:
-                self._waiting = self._waiting or OwnLink(self.connect)
+                limit = self.wait + _link.ANSWER_PATIENCE
+                self._waiting = self._waiting or OwnLink(self.connect, limit=limit)
                 # A job that ends while the server answers may have put or returned something after the answer.
                 was_idle = self._is_idle()
                 if not self._lease_some(free, 0 if once else self.wait) and once:

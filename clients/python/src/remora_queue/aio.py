@@ -18,11 +18,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from . import _link
 from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX
 from ._errors import INTERRUPTED, LASTING, LeaseLost, Retry, check_mark_failed, number_of, reason_of
 from ._job import Job, jobs_of, stale_among
-from ._link import ANSWER_PATIENCE
 from ._queue import Message, Queue
 
 log = logging.getLogger("remora_queue")
@@ -150,7 +150,10 @@ class _Line:
     async def run(self, sql: str, values: Sequence[Any] = (), limit: float | None = None) -> Any:
         """After `limit` seconds without an answer the connection is closed: a broken one may never answer."""
         async with self._lock:
-            return await asyncio.wait_for(self._run(sql, values), limit)
+            try:
+                return await asyncio.wait_for(self._run(sql, values), limit)
+            except asyncio.TimeoutError:
+                raise TimeoutError(f"no answer within {limit} s") from None
 
     async def _run(self, sql: str, values: Sequence[Any]) -> Any:
         try:
@@ -291,7 +294,7 @@ class Worker:
         while not fetcher.done():
             if self._waits.id is not None:
                 with suppress(Exception):
-                    await line.run(statements.kill(self._waits.id))
+                    await line.run(statements.kill(self._waits.id), limit=_link.ANSWER_PATIENCE)
             await asyncio.wait({fetcher}, timeout=_KILL_EVERY)
         line.close()
 
@@ -307,7 +310,8 @@ class Worker:
                 rows = (self.concurrency - len(self._tasks)) * self.batch
                 wait = 0 if once else self.wait
                 sql, values = statements.lease(self.queue.table, self.where, self.lease, rows, wait)
-                found = jobs_of((await self._waits.run(sql, values))[0])
+                limit = wait + _link.ANSWER_PATIENCE
+                found = jobs_of((await self._waits.run(sql, values, limit))[0])
                 pause = PAUSE_FIRST
             except Exception as error:
                 if number_of(error) in LASTING:
@@ -397,7 +401,7 @@ class Worker:
         until = asyncio.get_running_loop().time() + self.lease
         while True:
             try:
-                stale = stale_among((await self._ends.run(*statement, max(self.lease, ANSWER_PATIENCE)))[1])
+                stale = stale_among((await self._ends.run(*statement, max(self.lease, _link.ANSWER_PATIENCE)))[1])
                 break
             except Exception as error:
                 log.warning("ends of jobs could not be told, which is tried again: %s", error)
