@@ -68,8 +68,8 @@ module Remora
       def discard
         return client.discard! if client.respond_to?(:discard!)
 
-        # To close one of mysql2 sends a farewell. While it waits, the server would not notice the end after
-        # that.
+        # To close one of mysql2 sends a farewell, after which a server that waits notices the end only seconds
+        # later.
         socket = Socket.for_fd(client.socket)
         socket.autoclose = false
         socket.shutdown
