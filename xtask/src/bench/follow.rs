@@ -115,7 +115,8 @@ impl Trio {
         }
         query(&self.source, &format!("CALL bench.fill({ROWS})"))?;
         let servers = (&self.source, &self.copy);
-        let follow = ["--quiet", "--follow", "apply", "--once"];
+        // Neither writes a log of its own: a replica does not by default.
+        let follow = ["--quiet", "--follow", "apply", "--once", "--no-binlog"];
         let copied = self.both(servers, || done(&mut self.remora(servers, &follow)))?;
         let position = query(&self.source, "SHOW MASTER STATUS")?;
         let [file, offset, ..] = position.split_whitespace().collect::<Vec<_>>()[..] else { bail!("no log") };
