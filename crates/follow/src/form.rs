@@ -295,6 +295,7 @@ impl Form {
                 let text = text.ok_or_else(|| self.why(column, "it is no text of its character set"))?;
                 mask.literal(text.as_bytes())
             }
+            Value::Either(..) => return Err(self.why(column, "it is unknown whether it is signed")),
             // Only NULL masks other types.
             _ => mask.literal(&[]),
         })
