@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use server::Session;
+
 use super::Pair;
 use super::copy::copy;
 use super::copy_follow::{LOG, Random, execute, next, once};
-use crate::support::{of_today, on_products, part_of_today, products, tell};
+use crate::support::{Ended, of_today, on_products, part_of_today, products, tell};
 
 /// Conditions of all forms, each with its table.
 const CONDITIONS: [&str; 20] = [
@@ -161,6 +163,74 @@ const TEXTS: [&str; 10] = [
     "  ",
 ];
 
+const MASKS: [&str; 16] = [
+    // Not as the others, for these have no address.
+    "text_swe7.email=hash",
+    "text_armscii8.email=hash",
+    "text_*.hash=hash",
+    "text_*.short=hash",
+    "text_*.email=fake:email",
+    "text_*.name=fake:name",
+    "text_*.phone=fake:phone",
+    "other.tiny=hash",
+    "other.big=hash",
+    "other.medium=hash",
+    "other.bytes=hash",
+    "other.few=hash",
+    "other.fixed=hash",
+    "other.padded=hash",
+    "other.large=hash",
+    "other.day=null",
+];
+
+/// Copies or continues with these masks and a key.
+fn masked(pair: &Pair, masks: &[&str], arguments: &[&str]) -> Ended {
+    let masks: Vec<String> = masks.iter().map(|mask| format!("--mask=d.{mask}")).collect();
+    let masks: Vec<&str> = masks.iter().map(String::as_str).collect();
+    once(pair, &[&masks[..], &["--mask-key", "key"], arguments].concat())
+}
+
+/// A table for each character set, and one for other types. Returns the character sets.
+fn make_masked(source: &mut Session) -> Vec<String> {
+    execute(source, &["SET sql_mode = '', NAMES utf8mb4", "CREATE DATABASE d"]);
+    let sets = "SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS \
+                WHERE CHARACTER_SET_NAME NOT IN ('binary', 'gb18030') ORDER BY 1";
+    let sets: Vec<String> = source.strings(sets).unwrap().into_iter().flatten().flatten().collect();
+    assert!(sets.len() > 35, "{sets:?}");
+    for set in &sets {
+        let sql = format!(
+            "CREATE TABLE d.`text_{set}` (id INT PRIMARY KEY, hash VARCHAR(60) CHARACTER SET {set}, short CHAR(8) CHARACTER \
+             SET {set}, email TEXT CHARACTER SET {set}, name VARCHAR(30) CHARACTER SET {set}, phone CHAR(20) CHARACTER SET \
+             {set}) ENGINE=InnoDB"
+        );
+        execute(source, &[&sql]);
+    }
+    execute(
+        source,
+        &[
+            "CREATE TABLE d.other (id INT PRIMARY KEY, tiny TINYINT, big BIGINT UNSIGNED, medium MEDIUMINT, bytes \
+           VARBINARY(60), few VARBINARY(3), fixed BINARY(20), padded BINARY(40), large LONGBLOB, day DATE, kept VARCHAR(20), \
+           UNIQUE KEY (bytes)) ENGINE=InnoDB",
+        ],
+    );
+    sets
+}
+
+/// Rows with other texts for each number.
+fn fill_masked(source: &mut Session, sets: &[String], number: u32) {
+    for set in sets {
+        for (id, text) in TEXTS.iter().enumerate() {
+            let text = format!("'{SECRET}{number}{text}'");
+            let sql = format!(
+                "REPLACE INTO d.`text_{set}` VALUES ({id}, {text}, LEFT({text}, 8), REPEAT({text}, 50), {text}, {text})"
+            );
+            execute(source, &[&sql]);
+        }
+        let nothing = format!("REPLACE INTO d.`text_{set}` VALUES (99, '', ' ', NULL, '', NULL)");
+        execute(source, &[&nothing]);
+    }
+}
+
 #[test]
 fn values_of_all_character_sets_and_types_are_masked_as_the_source_masks_them() {
     on_products(&of_today(products()), |product| {
@@ -170,77 +240,18 @@ fn values_of_all_character_sets_and_types_are_masked_as_the_source_masks_them() 
                 Pair::new(product, to, &[&LOG[..], &["--binlog-row-event-max-size=1024"]].concat());
             std::fs::write(pair.folder.path().join("key"), "sixteen and more bytes").unwrap();
             let mut source = pair.source();
-            execute(&mut source, &["SET sql_mode = '', NAMES utf8mb4", "CREATE DATABASE d"]);
-            let sets = "SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS \
-                        WHERE CHARACTER_SET_NAME NOT IN ('binary', 'gb18030') ORDER BY 1";
-            let sets: Vec<String> = source.strings(sets).unwrap().into_iter().flatten().flatten().collect();
-            assert!(sets.len() > 35, "{sets:?}");
-            for set in &sets {
-                let sql = format!(
-                    "CREATE TABLE d.`text_{set}` (id INT PRIMARY KEY, hash VARCHAR(60) CHARACTER SET {set}, short CHAR(8) \
-                     CHARACTER SET {set}, email TEXT CHARACTER SET {set}, name VARCHAR(30) CHARACTER SET {set}, phone \
-                     CHAR(20) CHARACTER SET {set}) ENGINE=InnoDB"
-                );
-                execute(&mut source, &[&sql]);
-            }
-            execute(
-                &mut source,
-                &[
-                    "CREATE TABLE d.other (id INT PRIMARY KEY, tiny TINYINT, big BIGINT UNSIGNED, medium MEDIUMINT, \
-                   bytes VARBINARY(60), few VARBINARY(3), fixed BINARY(20), padded BINARY(40), large LONGBLOB, day DATE, \
-                   kept VARCHAR(20), UNIQUE KEY (bytes)) ENGINE=InnoDB",
-                ],
-            );
-            let masks = [
-                "text_*.hash=hash",
-                "text_*.short=hash",
-                "text_*.email=fake:email",
-                "text_*.name=fake:name",
-                "text_*.phone=fake:phone",
-                "other.tiny=hash",
-                "other.big=hash",
-                "other.medium=hash",
-                "other.bytes=hash",
-                "other.few=hash",
-                "other.fixed=hash",
-                "other.padded=hash",
-                "other.large=hash",
-                "other.day=null",
-            ];
-            let mut masks: Vec<String> = masks.iter().map(|mask| format!("--mask=d.{mask}")).collect();
-            let email = |masks: &[String]| {
-                let options: Vec<&str> = masks.iter().map(String::as_str).collect();
-                once(&pair, &[&options[..], &["--mask-key", "key"]].concat())
-            };
-            email(&masks)
+            let sets = make_masked(&mut source);
+            once(&pair, &["--mask", "d.text_latin1.hash=hash"]).exits(2).says(&["needs --mask-key"]);
+            let addresses = masked(&pair, &["text_*.email=fake:email"], &[]);
+            addresses
                 .exits(1)
                 .says(&["column email of `d`.`text_armscii8`: its character set has no @, or two dots"]);
-            for set in ["swe7", "armscii8"] {
-                masks.insert(0, format!("--mask=d.text_{set}.email=hash"));
-            }
-            let mut options: Vec<&str> = masks.iter().map(String::as_str).collect();
-            once(&pair, &options).exits(2).says(&["needs --mask-key"]);
-            let fill = |source: &mut server::Session, number: u32| {
-                for set in &sets {
-                    for (id, text) in TEXTS.iter().enumerate() {
-                        let text = format!("'{SECRET}{number}{text}'");
-                        let sql = format!(
-                            "REPLACE INTO d.`text_{set}` VALUES ({id}, {text}, LEFT({text}, 8), REPEAT({text}, 50), {text}, \
-                             {text})"
-                        );
-                        execute(source, &[&sql]);
-                    }
-                    let nothing = format!("REPLACE INTO d.`text_{set}` VALUES (99, '', ' ', NULL, '', NULL)");
-                    execute(source, &[&nothing]);
-                }
-            };
-            options.extend(["--mask-key", "key"]);
-            fill(&mut source, 1);
-            once(&pair, &options).exits(0);
-            options.extend(["--resume", "--verify-every", "1h"]);
-            once(&pair, &options).exits(0).says(&["verified in"]);
+            fill_masked(&mut source, &sets, 1);
+            masked(&pair, &MASKS, &[]).exits(0);
+            let verified = ["--resume", "--verify-every", "1h"];
+            masked(&pair, &MASKS, &verified).exits(0).says(&["verified in"]);
             execute(&mut source, &["DELETE FROM d.text_latin1", "UPDATE d.text_cp1250 SET id = id + 200"]);
-            fill(&mut source, 2);
+            fill_masked(&mut source, &sets, 2);
             execute(
                 &mut source,
                 &[
@@ -250,12 +261,12 @@ fn values_of_all_character_sets_and_types_are_masked_as_the_source_masks_them() 
                      (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
                 ],
             );
-            once(&pair, &options).exits(0).says(&["verified in"]);
+            masked(&pair, &MASKS, &verified).exits(0).says(&["verified in"]);
             let whole = "SELECT COUNT(*) FROM d.other WHERE LENGTH(bytes) = 16 AND LENGTH(few) = 3 AND day IS NULL AND \
                          LENGTH(padded) = 40 AND id < 3";
             assert_eq!(pair.target().value(whole).unwrap().as_deref(), Some("2"));
             // Values that change places, in a unique key too, and rows that get another key.
-            fill(&mut source, 3);
+            fill_masked(&mut source, &sets, 3);
             execute(
                 &mut source,
                 &[
@@ -264,12 +275,12 @@ fn values_of_all_character_sets_and_types_are_masked_as_the_source_masks_them() 
                     "UPDATE d.other SET id = id + 100, tiny = -tiny",
                 ],
             );
-            once(&pair, &options).exits(0).says(&["verified in"]);
+            masked(&pair, &MASKS, &verified).exits(0).says(&["verified in"]);
             let kept = "SELECT COUNT(*) FROM d.other WHERE id > 100 AND kept = 'x'";
             assert_eq!(pair.target().value(kept).unwrap().as_deref(), Some("2"));
             // Nothing of it came to B, not even for a moment: its log has all that came.
             pair.to.stop().unwrap();
-            search(&pair.to.data());
+            search(pair.to.data());
         }
     });
 }
