@@ -67,7 +67,7 @@ func TestAWorkerContinuesWhenItsConnectionsEnd(t *testing.T) {
 			others := fmt.Sprintf("SELECT id FROM information_schema.processlist WHERE db = '%s'"+
 				" AND id != CONNECTION_ID()", s.database)
 			for _, id := range s.rows(others) {
-				s.run("KILL CONNECTION " + id)
+				s.kill(id)
 				s.until("it ends", func() bool { return len(s.rows(others+" AND id = "+id)) == 0 })
 			}
 			s.untilWaiting(1)

@@ -5,6 +5,7 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -96,6 +97,16 @@ func (s *scene) run(query string) {
 	s.Helper()
 	_, err := s.db.Exec(query)
 	s.must(err)
+}
+
+// kill ends a connection, if it is still there.
+func (s *scene) kill(id string) {
+	s.Helper()
+	_, err := s.db.Exec("KILL CONNECTION " + id)
+	var refused *mysql.MySQLError
+	if !errors.As(err, &refused) || refused.Number != 1094 {
+		s.must(err)
+	}
 }
 
 // rows of a statement, each as text with a bar between its columns.

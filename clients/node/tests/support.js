@@ -144,6 +144,13 @@ export class Case {
     return (await this.#connection.query({ sql, rowsAsArray: true }))[0];
   }
 
+  /** Ends a connection, if it is still there. */
+  async kill(id) {
+    await this.run(`KILL CONNECTION ${id}`).catch((error) => {
+      if (error.errno !== 1094) throw error;
+    });
+  }
+
   async value(sql) {
     return (await this.run(sql))[0][0];
   }

@@ -417,7 +417,7 @@ here.each('a worker continues when its connections end', async (driver) => {
       for (const [id] of await here.run(
         `${others} AND id NOT IN (CONNECTION_ID(), ${connection.threadId})`
       )) {
-        await here.run(`KILL CONNECTION ${id}`);
+        await here.kill(id);
         await until('it ends', async () => !(await here.run(`${others} AND id = ${id}`)).length);
       }
       await here.untilWaiting();

@@ -74,7 +74,7 @@ test('a worker continues when the server was away', function (Scene $s): void {
     [$waits] = $s->waiting();
     $s->flag('shut');
     // The server looks for clients that are gone only every few seconds.
-    $s->pdo->exec("KILL CONNECTION $waits");
+    $s->kill($waits);
     $s->untilFlag('asks', 2);
     $s->put($queue, 2);
     $s->unflag('shut');

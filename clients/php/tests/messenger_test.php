@@ -203,7 +203,7 @@ test('messenger: what can be said twice is said again on another connection', fu
     $transport->send(new Envelope(new Letter('ann')));
     $kill = function () use ($s): void {
         foreach ($s->others() as $id) {
-            $s->pdo->exec("KILL CONNECTION $id");
+            $s->kill($id);
         }
     };
     $kill();

@@ -346,6 +346,18 @@ final class Scene
             . " WHERE db = '$this->database' AND id != CONNECTION_ID()");
     }
 
+    /** Ends a connection, if it is still there. */
+    public function kill(string $id): void
+    {
+        try {
+            $this->pdo->exec("KILL CONNECTION $id");
+        } catch (PDOException $error) {
+            if ($error->errorInfo[1] !== 1094) {
+                throw $error;
+            }
+        }
+    }
+
     public function untilWaiting(int $count): void
     {
         until("$count wait", fn (): bool => count($this->waiting()) === $count);

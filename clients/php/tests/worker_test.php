@@ -300,7 +300,7 @@ test('a worker continues when its connections end', function (Scene $s): void {
             $s->untilWaiting(1);
             $before = $s->others();
             foreach ($before as $id) {
-                $s->pdo->exec("KILL CONNECTION $id");
+                $s->kill($id);
             }
             until('they end', fn (): bool => array_intersect($before, $s->others()) === []);
             $s->untilWaiting(1);
@@ -363,7 +363,7 @@ test('a worker continues when its keeper is killed', function (Scene $s): void {
     $before = $s->waiting();
     $killKeeper();
     // The server looks for clients that are gone only every few seconds.
-    $s->pdo->exec("KILL CONNECTION $before[0]");
+    $s->kill($before[0]);
     until('another one waits', fn (): bool => count(array_diff($s->waiting(), $before)) === 1);
     $s->put($queue, 1);
     until('it is done', fn (): bool => $s->count('kept') === 0);

@@ -133,6 +133,14 @@ class Case(unittest.TestCase):
         self._local.cursor.execute(sql, values or None)
         return list(self._local.cursor.fetchall())
 
+    def kill(self, number: int) -> None:
+        """Ends a connection, if it is still there."""
+        try:
+            self.run_sql(f"KILL CONNECTION {number}")
+        except pymysql.OperationalError as error:
+            if error.args[0] != 1094:
+                raise
+
     def value(self, sql: str, *values: Any) -> Any:
         return self.run_sql(sql, *values)[0][0]
 

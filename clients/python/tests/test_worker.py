@@ -337,7 +337,7 @@ class Work(Case):
                 "SELECT id, state FROM information_schema.processlist"
                 " WHERE db = 'work' AND id <> CONNECTION_ID()"
             ):
-                self.run_sql(f"KILL CONNECTION {number}")
+                self.kill(number)
                 if state == "Waiting in queue_lease":
                     until("it is not ended", lambda number=number: not self.is_there(number))
             self.until_waiting()

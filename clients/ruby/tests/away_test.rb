@@ -26,7 +26,7 @@ class AwayTest < Scene
     wait_until("its end is known") { count("away").zero? }
     way.shut
     # The server looks for clients that are gone only every few seconds.
-    sql("KILL CONNECTION #{waiting.first}")
+    waiting.each { |id| end_connection(id) }
     wait_until("it is told") { told.lines.count { |line| line.include?("can't be asked") } >= 2 }
     put(queue, 2)
     way.open

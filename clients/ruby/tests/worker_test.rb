@@ -151,7 +151,7 @@ class WorkerTest < Scene
       # Longer than two leases. The other one would get it if it were not extended.
       until_extended("longer", 1)
       assert other.alive?
-      sql("KILL #{waiting.first}")
+      end_connection(waiting.first)
     end
     assert_equal [1, 0], [seen, count("longer")]
   end

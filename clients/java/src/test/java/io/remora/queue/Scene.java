@@ -101,6 +101,17 @@ public final class Scene implements AutoCloseable {
         }
     }
 
+    /** Ends a connection, if it is still there. */
+    public void kill(String id) throws SQLException {
+        try {
+            run("KILL CONNECTION " + id);
+        } catch (SQLException error) {
+            if (error.getErrorCode() != 1094) {
+                throw error;
+            }
+        }
+    }
+
     static void execute(Connection on, String sql) throws SQLException {
         try (Statement statement = on.createStatement()) {
             statement.setEscapeProcessing(false);

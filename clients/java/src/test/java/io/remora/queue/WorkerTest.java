@@ -352,7 +352,7 @@ class WorkerTest {
                     s.untilWaiting(1);
                     List<String> before = s.rows(others);
                     for (String id : before) {
-                        s.run("KILL CONNECTION " + id);
+                        s.kill(id);
                     }
                     s.until("another one waits", () -> {
                         List<String> waiting = s.waiting();
