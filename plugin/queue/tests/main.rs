@@ -10,6 +10,8 @@ mod bad_values;
 mod case;
 #[path = "main/client_package.rs"]
 mod client_package;
+#[path = "main/closed_client.rs"]
+mod closed_client;
 #[path = "main/commit_order.rs"]
 mod commit_order;
 #[path = "main/core_panic.rs"]

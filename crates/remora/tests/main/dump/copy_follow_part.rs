@@ -1,12 +1,11 @@
 //! Copies that are followed and have not all of A: rows that meet a condition, and masked values.
 
-use std::path::Path;
-
 use server::Session;
 
 use super::Pair;
 use super::copy::copy;
 use super::copy_follow::{LOG, Random, execute, next, once};
+use super::mask::{SECRET, search};
 use crate::support::{Ended, of_today, on_products, part_of_today, products, tell};
 
 /// Conditions of all forms, each with its table.
@@ -127,26 +126,6 @@ fn rows_move_into_a_condition_and_out_of_it() {
             }
         }
     });
-}
-
-/// Is in every value that is masked.
-const SECRET: &str = "Gehheim";
-
-/// Fails if a file has the word in it, as it is or in two bytes for each character.
-fn search(folder: &Path) {
-    let wide: Vec<u8> = SECRET.bytes().flat_map(|byte| [0, byte]).collect();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            search(&path);
-        } else if path.is_file() {
-            let bytes = std::fs::read(&path).unwrap();
-            for word in [SECRET.as_bytes(), &wide] {
-                let found = memchr::memmem::find(&bytes, word);
-                assert!(found.is_none(), "{} has {SECRET} in it", path.display());
-            }
-        }
-    }
 }
 
 /// Texts of many scripts. Of each a character set stores what it has.

@@ -9,7 +9,7 @@ use super::{Gate, Pair, assert_equal};
 use crate::support::{of_today, on_products, products};
 
 /// Is in every value that is masked.
-const SECRET: &str = "Gehheim";
+pub(super) const SECRET: &str = "Gehheim";
 const MASKS: [&str; 12] = [
     "d.users.email=fake:email",
     "d.users.name=fake:name",
@@ -76,7 +76,7 @@ fn masks() -> Vec<&'static str> {
 }
 
 /// Fails if a file has the word in it: as it is, in two bytes for each character, or in hexadecimal digits.
-fn search(folder: &Path) {
+pub(super) fn search(folder: &Path) {
     let wide: Vec<u8> = SECRET.bytes().flat_map(|byte| [0, byte]).collect();
     let digits: String = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect();
     let words = [SECRET.as_bytes(), &wide, digits.as_bytes(), &digits.to_lowercase().into_bytes()];
@@ -84,12 +84,15 @@ fn search(folder: &Path) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             search(&path);
+        }
+        // Sockets of servers are there, too.
+        if !path.is_file() {
             continue;
         }
         let bytes = std::fs::read(&path).unwrap();
         for word in words {
-            let found = bytes.windows(word.len()).any(|window| window == word);
-            assert!(!found, "{} has {SECRET} in it", path.display());
+            let found = memchr::memmem::find(&bytes, word);
+            assert!(found.is_none(), "{} has {SECRET} in it", path.display());
         }
     }
 }
