@@ -1,0 +1,300 @@
+//! Delivering ticks: the table is read, and what has come is put into its queues.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::Error;
+use crate::message::{Target, quoted, time};
+use crate::spec::{Due, Missed, Schedule};
+
+/// The table of schedules.
+pub const TABLE: &str = "mysql.queue_schedule";
+
+/// How long at most until the table is read again. A new schedule takes effect within that time.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The same when there is no table: nobody uses schedules on this server.
+const POLL_WITHOUT_TABLE: Duration = Duration::from_secs(10);
+
+/// Errors of the server that end when another connection is done: a lock, a deadlock, a server that is read-only.
+const PASSING: [u32; 4] = [1205, 1213, 1290, 1317];
+
+/// The server has no such table, or no such database.
+const NO_TABLE: [u32; 2] = [1146, 1049];
+
+/// The columns of [`TABLE`] that a tick depends on.
+const COLUMNS: &str = "name, spec, zone, target, body, missed, grace, since, COALESCE(last_tick, since)";
+
+/// A connection to the server that the engine runs in.
+pub trait Session {
+    /// Runs a statement and returns its rows, values as text.
+    ///
+    /// # Errors
+    /// What the server says.
+    fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failed>;
+}
+
+/// A statement failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Failed {
+    /// The server's number of the error.
+    pub code: u32,
+    /// Its text.
+    pub text: String,
+}
+
+/// What a pass has done.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// When the next pass is due.
+    pub sleep: Duration,
+    /// What an administrator should know, for the error log. The same is said once.
+    pub told: Vec<String>,
+    /// How many messages were put into queues.
+    pub delivered: usize,
+}
+
+/// Delivers ticks, pass by pass.
+#[derive(Debug, Default)]
+pub struct Runner {
+    /// The next tick of each schedule, so that an expression is evaluated when it comes and not at each pass.
+    known: BTreeMap<String, Known>,
+    said: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Known {
+    row: Row,
+    next: Result<Timestamp, Error>,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    name: String,
+    spec: String,
+    zone: String,
+    target: String,
+    body: String,
+    missed: String,
+    grace_s: u32,
+    since: String,
+    /// The tick that was delivered last, or when the schedule was made.
+    after: Timestamp,
+}
+
+/// Why a tick was not delivered.
+enum Undelivered {
+    /// The schedule is wrong; what the server says of its message is told in the same way.
+    Wrong(String),
+    /// The server could not; the next pass tries again.
+    Server(Failed),
+}
+
+impl From<Failed> for Undelivered {
+    fn from(error: Failed) -> Undelivered {
+        Undelivered::Server(error)
+    }
+}
+
+impl From<Error> for Undelivered {
+    fn from(error: Error) -> Undelivered {
+        Undelivered::Wrong(error.to_string())
+    }
+}
+
+impl Runner {
+    /// Reads the table and delivers what has come until `now`.
+    pub fn pass(&mut self, session: &mut dyn Session, now: Timestamp) -> Pass {
+        let mut pass = Pass { sleep: POLL, told: Vec::new(), delivered: 0 };
+        match self.deliver(session, now, &mut pass) {
+            Ok(()) => {}
+            Err(error) if NO_TABLE.contains(&error.code) => pass.sleep = POLL_WITHOUT_TABLE,
+            Err(error) if PASSING.contains(&error.code) => {}
+            Err(error) => self.tell(&mut pass, format!("{TABLE} can't be read: {error}")),
+        }
+        pass
+    }
+
+    fn tell(&mut self, pass: &mut Pass, text: String) {
+        if self.said.insert(text.clone()) {
+            pass.told.push(text);
+        }
+    }
+
+    fn deliver(&mut self, session: &mut dyn Session, now: Timestamp, pass: &mut Pass) -> Result<(), Failed> {
+        // Autocommit, so that the rows below are those of now.
+        for setting in [
+            "SET NAMES utf8mb4",
+            "SET SESSION sql_mode = 'STRICT_TRANS_TABLES', time_zone = '+00:00', sql_log_bin = 1, autocommit = 1, \
+             innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
+        ] {
+            session.query(setting)?;
+        }
+        let rows = session.query(&format!("SELECT {COLUMNS}, error FROM {TABLE} WHERE enabled"))?;
+        let Some(able) = may_write(session)? else {
+            return Ok(());
+        };
+        if let Err(why) = able {
+            self.tell(pass, why);
+            return Ok(());
+        }
+        let mut known = BTreeMap::new();
+        for values in rows {
+            let told = values.last().cloned().flatten();
+            let Some(row) = Row::read(values) else { continue };
+            let entry = match self.known.remove(&row.name).filter(|known| known.row == row) {
+                Some(entry) => entry,
+                None => Known { next: first(&row), row },
+            };
+            let problem = match entry.take(session, now) {
+                Ok(delivered) => {
+                    pass.delivered += delivered;
+                    None
+                }
+                Err(Undelivered::Wrong(why)) => Some(why),
+                Err(Undelivered::Server(error)) if PASSING.contains(&error.code) => told.clone(),
+                Err(Undelivered::Server(error)) => Some(error.to_string()),
+            };
+            if let Some(why) = problem.as_ref().filter(|why| told.as_ref() != Some(*why)) {
+                self.tell(pass, format!("schedule '{}': {why}", entry.row.name));
+                note(session, &entry.row.name, why)?;
+            }
+            if let Ok(next) = entry.next {
+                let until = Duration::try_from(next.duration_since(now)).unwrap_or_default();
+                // One that was tried a moment ago is tried again at the next pass, and not at once.
+                pass.sleep = if until.is_zero() { pass.sleep } else { pass.sleep.min(until) };
+            }
+            known.insert(entry.row.name.clone(), entry);
+        }
+        self.known = known;
+        Ok(())
+    }
+}
+
+/// Whether ticks are for this server to deliver; none: not now, without a reason to tell.
+fn may_write(session: &mut dyn Session) -> Result<Option<Result<(), String>>, Failed> {
+    if setting(session, "read_only")? != "0" {
+        return Ok(None);
+    }
+    // A cluster's nodes would each deliver, and the internal connection writes on its own node only.
+    Ok(Some(match setting(session, "wsrep_on") {
+        Ok(value) if value != "0" => Err("schedules are not run on a node of a Galera cluster".to_owned()),
+        _ => Ok(()),
+    }))
+}
+
+fn setting(session: &mut dyn Session, name: &str) -> Result<String, Failed> {
+    let rows = session.query(&format!("SELECT @@GLOBAL.{name}"))?;
+    Ok(rows.into_iter().flatten().flatten().next().unwrap_or_default())
+}
+
+/// The first tick of a row.
+fn first(row: &Row) -> Result<Timestamp, Error> {
+    Target::parse(&row.target)?;
+    let schedule = Schedule::parse(&row.spec, &row.zone)?;
+    schedule.next(row.after).ok_or_else(|| Error::Never(row.spec.clone()))
+}
+
+/// Shows at a schedule why it can't be delivered.
+fn note(session: &mut dyn Session, name: &str, why: &str) -> Result<(), Failed> {
+    let why: String = why.chars().take(1000).collect();
+    let sql = format!("UPDATE {TABLE} SET error = {} WHERE name = {}", quoted(&why), quoted(name));
+    session.query(&sql).map(drop)
+}
+
+impl Row {
+    /// None if a value is NULL, or a time that is none.
+    fn read(values: Vec<Option<String>>) -> Option<Row> {
+        let mut values = values.into_iter();
+        let mut next = || values.next().flatten();
+        Some(Row {
+            name: next()?,
+            spec: next()?,
+            zone: next()?,
+            target: next()?,
+            body: next()?,
+            missed: next()?,
+            grace_s: next()?.parse().ok()?,
+            since: next()?,
+            after: next()?.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(),
+        })
+    }
+}
+
+impl Known {
+    /// Delivers what has come, in one transaction. How many messages that were.
+    fn take(&self, session: &mut dyn Session, now: Timestamp) -> Result<usize, Undelivered> {
+        if *self.next.as_ref().map_err(Error::clone)? > now {
+            return Ok(0);
+        }
+        let row = &self.row;
+        let missed = Missed::named(&row.missed).unwrap_or(Missed::Once);
+        let schedule = Schedule::parse(&row.spec, &row.zone)?;
+        let grace = SignedDuration::from_secs(i64::from(row.grace_s));
+        let Some(due) = schedule.due(row.after, now, missed, grace) else { return Ok(0) };
+        let target = Target::parse(&row.target)?;
+        let insert = if due.ticks.is_empty() { None } else { Some(target.insert(&row.body, &due.ticks)?) };
+        check_target(session, &target, &row.target)?;
+        let result = self.commit(session, insert, &due);
+        if result.is_err() {
+            session.query("ROLLBACK")?;
+        }
+        result
+    }
+
+    fn commit(
+        &self,
+        session: &mut dyn Session,
+        insert: Option<String>,
+        due: &Due,
+    ) -> Result<usize, Undelivered> {
+        let name = quoted(&self.row.name);
+        session.query("START TRANSACTION")?;
+        let now = session
+            .query(&format!("SELECT {COLUMNS} FROM {TABLE} WHERE enabled AND name = {name} FOR UPDATE"))?;
+        if now.into_iter().next().and_then(Row::read).as_ref() != Some(&self.row) {
+            // Somebody changed it meanwhile; the next pass reads it.
+            session.query("ROLLBACK")?;
+            return Ok(0);
+        }
+        if let Some(insert) = insert {
+            session.query(&insert)?;
+        }
+        let last = time(due.last);
+        session
+            .query(&format!("UPDATE {TABLE} SET last_tick = '{last}', error = NULL WHERE name = {name}"))?;
+        session.query("COMMIT")?;
+        Ok(due.ticks.len())
+    }
+}
+
+/// Only a queue that takes part in transactions gets the message and the time of the tick in one of them.
+fn check_target(session: &mut dyn Session, target: &Target, named: &str) -> Result<(), Undelivered> {
+    let (database, table) = (quoted(&target.database), quoted(&target.table));
+    let rows = session.query(&format!(
+        "SELECT engine, create_options FROM information_schema.tables \
+         WHERE table_schema = {database} AND table_name = {table}"
+    ))?;
+    let Some(row) = rows.first() else {
+        return Err(Undelivered::Wrong(format!("there is no table {named}")));
+    };
+    let word = |at: usize| row.get(at).cloned().flatten().unwrap_or_default().to_ascii_uppercase();
+    let options = word(1).replace(['`', '\'', ' '], "");
+    if word(0) != "QUEUE" {
+        return Err(Undelivered::Wrong(format!("{named} is not a queue; its engine is {}", word(0))));
+    }
+    if !options.contains("TRANSACTIONAL=1") && !options.contains("TRANSACTIONAL=YES") {
+        let why = format!("{named} takes no part in transactions; ALTER TABLE {named} TRANSACTIONAL=1");
+        return Err(Undelivered::Wrong(why));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
