@@ -217,6 +217,11 @@ typedef struct rq_copy rq_copy;
 typedef struct rq_cursor rq_cursor;
 
 /*
+ What delivers the ticks of schedules.
+ */
+typedef struct rq_scheduler rq_scheduler;
+
+/*
  A connection.
  */
 typedef struct rq_session rq_session;
@@ -529,6 +534,17 @@ typedef struct {
    */
   rq_slice token;
 } rq_delivery_info;
+
+/*
+ Is given a row of a result. A value without bytes is NULL.
+ */
+typedef void (*rq_each_row_fn)(void *rows, const rq_slice *values, size_t count);
+
+/*
+ Runs a statement on the connection of the schedules, and gives each row of its result to `each`. Returns 0, or
+ the server's number of the error, with its text in `failed`.
+ */
+typedef unsigned int (*rq_query_fn)(void *connection, rq_slice sql, rq_each_row_fn each, void *rows, rq_error *failed);
 
 #ifdef __cplusplus
 extern "C" {
@@ -999,6 +1015,27 @@ int rq_last_delivery_info(rq_cursor *cursor, rq_delivery_info *known);
  Ends a walk.
  */
 void rq_scan_end(rq_cursor *cursor);
+
+/*
+ What delivers ticks, until `rq_scheduler_free`.
+ */
+rq_scheduler *rq_scheduler_new(void);
+
+/*
+ Frees it.
+ */
+void rq_scheduler_free(rq_scheduler *scheduler);
+
+/*
+ Delivers the ticks that have come. `connection` is for `query`; `tell` writes into the error log. `sleep_ms`: in
+ how many milliseconds to call this again.
+ */
+int rq_scheduler_pass(rq_scheduler *scheduler, rq_query_fn query, void *connection, void (*tell)(rq_slice text), uint64_t *sleep_ms, rq_error *error);
+
+/*
+ When a schedule comes next after a time; both in microseconds since 1970, and with `INT64_MIN` after now.
+ */
+int rq_next_tick(rq_slice spec, rq_slice zone, int64_t after_us, int64_t *next_us, rq_error *error);
 
 #ifdef __cplusplus
 }  // extern "C"

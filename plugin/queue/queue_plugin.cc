@@ -10,6 +10,7 @@
 #include "ha_queue.h"
 #include "queue_function.h"
 #include "queue_recovery.h"
+#include "queue_schedule.h"
 #include "queue_schema.h"
 #include "queue_transaction.h"
 
@@ -246,21 +247,26 @@ static int queue_init(void *plugin)
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int code= rq_start(&server, queue_open_files(), &error);
+  const bool has_scheduler= !code && queue_start_scheduler();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code) {
     sql_print_error("Queue: %s", error.text);
     return code;
   }
+  if (!has_scheduler)
+    sql_print_error("Queue: schedules are not run until the next start: there is no thread for them");
   if (queue_recover_decided())
     return 0;
   sql_print_error("Queue: transactions that were committed before a crash can't be written. Remove the cause, such as a full "
                   "disk, and start the server again");
+  queue_stop_scheduler();
   rq_stop();
   return 1;
 }
 
 static int queue_deinit(void *)
 {
+  queue_stop_scheduler();
   queue_hton= nullptr;
   return rq_stop();
 }

@@ -14,6 +14,7 @@
 
 #include "queue_connection.h"
 #include "queue_opened.h"
+#include "queue_schedule.h"
 #include "queue_transaction.h"
 
 /* What a savepoint of the server has room for. */
@@ -144,6 +145,7 @@ static bool queue_flush_logs(handlerton *)
 */
 static void queue_before_shutdown()
 {
+  queue_stop_scheduler();
   rq_error error;
   if (!rq_sync_commits(&error))
     return;

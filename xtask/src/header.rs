@@ -12,7 +12,7 @@ use crate::root;
 const HEADER: &str = "plugin/queue/queue_abi.h";
 
 /// Its sources, in the order of their contents in the header.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "abi",
     "engine",
     "queues",
@@ -26,6 +26,7 @@ const SOURCES: [&str; 13] = [
     "transaction_calls",
     "commit_order",
     "cursor",
+    "schedule",
 ];
 
 /// Its first comment.
@@ -43,7 +44,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
 /// Types, and their names in C++.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 26] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
     ("RqAlive", "rq_alive"),
@@ -58,9 +59,12 @@ const NAMES: [(&str, &str); 23] = [
     ("RqEachOwned", "rq_each_owned_fn"),
     ("RqEachPrepared", "rq_each_prepared_fn"),
     ("RqEachReader", "rq_each_reader_fn"),
+    ("RqEachRow", "rq_each_row_fn"),
     ("RqError", "rq_error"),
     ("RqOwned", "rq_owned"),
+    ("RqQuery", "rq_query_fn"),
     ("RqReader", "rq_reader"),
+    ("RqScheduler", "rq_scheduler"),
     ("RqServer", "rq_server"),
     ("RqSession", "rq_session"),
     ("RqSlice", "rq_slice"),

@@ -34,7 +34,7 @@ const FOLDER: &str = "plugin";
 const SERVER_HEADERS: &str = "queue_server.h";
 
 /// The C++ sources.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     "ha_queue.cc",
     "queue_call.cc",
     "queue_connection.cc",
@@ -49,6 +49,7 @@ const SOURCES: [&str; 16] = [
     "queue_recovery.cc",
     "queue_row.cc",
     "queue_scan.cc",
+    "queue_schedule.cc",
     "queue_schema.cc",
     "queue_transaction.cc",
 ];

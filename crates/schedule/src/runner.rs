@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::Error;
 use crate::message::{Target, quoted, time};
-use crate::spec::{Due, Missed, Schedule};
+use crate::spec::{Missed, Schedule};
 
 /// The table of schedules.
 pub const TABLE: &str = "mysql.queue_schedule";
@@ -136,7 +136,8 @@ impl Runner {
         ] {
             session.query(setting)?;
         }
-        let rows = session.query(&format!("SELECT {COLUMNS}, error FROM {TABLE} WHERE enabled"))?;
+        let rows =
+            session.query(&format!("SELECT {COLUMNS}, next_tick, error FROM {TABLE} WHERE enabled"))?;
         let Some(able) = may_write(session)? else {
             return Ok(());
         };
@@ -145,26 +146,15 @@ impl Runner {
             return Ok(());
         }
         let mut known = BTreeMap::new();
-        for values in rows {
-            let told = values.last().cloned().flatten();
+        for mut values in rows {
+            let (error, next) = (values.pop().flatten(), values.pop().flatten());
             let Some(row) = Row::read(values) else { continue };
+            let mut shown = Shown { next, error };
             let entry = match self.known.remove(&row.name).filter(|known| known.row == row) {
                 Some(entry) => entry,
-                None => Known { next: first(&row), row },
+                None => Known::new(row, session, &mut shown)?,
             };
-            let problem = match entry.take(session, now) {
-                Ok(delivered) => {
-                    pass.delivered += delivered;
-                    None
-                }
-                Err(Undelivered::Wrong(why)) => Some(why),
-                Err(Undelivered::Server(error)) if PASSING.contains(&error.code) => told.clone(),
-                Err(Undelivered::Server(error)) => Some(error.to_string()),
-            };
-            if let Some(why) = problem.as_ref().filter(|why| told.as_ref() != Some(*why)) {
-                self.tell(pass, format!("schedule '{}': {why}", entry.row.name));
-                note(session, &entry.row.name, why)?;
-            }
+            self.deliver_one(&entry, &mut shown, session, now, pass)?;
             if let Ok(next) = entry.next {
                 let until = Duration::try_from(next.duration_since(now)).unwrap_or_default();
                 // One that was tried a moment ago is tried again at the next pass, and not at once.
@@ -174,6 +164,27 @@ impl Runner {
         }
         self.known = known;
         Ok(())
+    }
+
+    fn deliver_one(
+        &mut self,
+        entry: &Known,
+        shown: &mut Shown,
+        session: &mut dyn Session,
+        now: Timestamp,
+        pass: &mut Pass,
+    ) -> Result<(), Failed> {
+        let why = match entry.take(session, now) {
+            Ok(delivered) => {
+                pass.delivered += delivered;
+                return Ok(());
+            }
+            Err(Undelivered::Wrong(why)) => why,
+            Err(Undelivered::Server(error)) if PASSING.contains(&error.code) => return Ok(()),
+            Err(Undelivered::Server(error)) => error.to_string(),
+        };
+        self.tell(pass, format!("schedule '{}': {why}", entry.row.name));
+        shown.set_error(session, &entry.row.name, &why)
     }
 }
 
@@ -201,11 +212,39 @@ fn first(row: &Row) -> Result<Timestamp, Error> {
     schedule.next(row.after).ok_or_else(|| Error::Never(row.spec.clone()))
 }
 
-/// Shows at a schedule why it can't be delivered.
-fn note(session: &mut dyn Session, name: &str, why: &str) -> Result<(), Failed> {
-    let why: String = why.chars().take(1000).collect();
-    let sql = format!("UPDATE {TABLE} SET error = {} WHERE name = {}", quoted(&why), quoted(name));
-    session.query(&sql).map(drop)
+/// What the table shows of a schedule besides what decides.
+struct Shown {
+    next: Option<String>,
+    error: Option<String>,
+}
+
+impl Shown {
+    /// Shows why a schedule can't be delivered.
+    fn set_error(&mut self, session: &mut dyn Session, name: &str, why: &str) -> Result<(), Failed> {
+        let why: String = why.chars().take(1000).collect();
+        if self.error.as_ref() == Some(&why) {
+            return Ok(());
+        }
+        let sql = format!("UPDATE {TABLE} SET error = {} WHERE name = {}", quoted(&why), quoted(name));
+        self.error = Some(why);
+        session.query(&sql).map(drop)
+    }
+
+    fn set_next(
+        &mut self,
+        session: &mut dyn Session,
+        name: &str,
+        next: Option<String>,
+    ) -> Result<(), Failed> {
+        if self.next == next {
+            return Ok(());
+        }
+        let value = next.as_deref().map_or_else(|| "NULL".to_owned(), quoted);
+        self.next = next;
+        session
+            .query(&format!("UPDATE {TABLE} SET next_tick = {value} WHERE name = {}", quoted(name)))
+            .map(drop)
+    }
 }
 
 impl Row {
@@ -228,6 +267,20 @@ impl Row {
 }
 
 impl Known {
+    /// A row that was not known so. What is wrong with its queue is shown before its first tick.
+    fn new(row: Row, session: &mut dyn Session, shown: &mut Shown) -> Result<Known, Failed> {
+        let next = first(&row);
+        shown.set_next(session, &row.name, next.as_ref().ok().map(|next| time(*next)))?;
+        if let (Ok(_), Ok(target)) = (&next, Target::parse(&row.target)) {
+            match check_target(session, &target, &row.target) {
+                Ok(()) => {}
+                Err(Undelivered::Wrong(why)) => shown.set_error(session, &row.name, &why)?,
+                Err(Undelivered::Server(error)) => return Err(error),
+            }
+        }
+        Ok(Known { row, next })
+    }
+
     /// Delivers what has come, in one transaction. How many messages that were.
     fn take(&self, session: &mut dyn Session, now: Timestamp) -> Result<usize, Undelivered> {
         if *self.next.as_ref().map_err(Error::clone)? > now {
@@ -241,19 +294,26 @@ impl Known {
         let target = Target::parse(&row.target)?;
         let insert = if due.ticks.is_empty() { None } else { Some(target.insert(&row.body, &due.ticks)?) };
         check_target(session, &target, &row.target)?;
-        let result = self.commit(session, insert, &due);
+        let next = schedule.next(due.last).map_or_else(|| "NULL".to_owned(), |next| quoted(&time(next)));
+        let update = format!(
+            "UPDATE {TABLE} SET last_tick = {}, next_tick = {next}, error = NULL WHERE name = {}",
+            quoted(&time(due.last)),
+            quoted(&row.name)
+        );
+        let result = self.commit(session, insert, &update);
         if result.is_err() {
             session.query("ROLLBACK")?;
         }
-        result
+        Ok(if result? { due.ticks.len() } else { 0 })
     }
 
+    /// Writes the messages and the time of the tick together; false if somebody changed the schedule meanwhile.
     fn commit(
         &self,
         session: &mut dyn Session,
         insert: Option<String>,
-        due: &Due,
-    ) -> Result<usize, Undelivered> {
+        update: &str,
+    ) -> Result<bool, Undelivered> {
         let name = quoted(&self.row.name);
         session.query("START TRANSACTION")?;
         let now = session
@@ -261,16 +321,14 @@ impl Known {
         if now.into_iter().next().and_then(Row::read).as_ref() != Some(&self.row) {
             // Somebody changed it meanwhile; the next pass reads it.
             session.query("ROLLBACK")?;
-            return Ok(0);
+            return Ok(false);
         }
         if let Some(insert) = insert {
             session.query(&insert)?;
         }
-        let last = time(due.last);
-        session
-            .query(&format!("UPDATE {TABLE} SET last_tick = '{last}', error = NULL WHERE name = {name}"))?;
+        session.query(update)?;
         session.query("COMMIT")?;
-        Ok(due.ticks.len())
+        Ok(true)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod pending_decisions;
 pub mod publish;
 pub mod queue_cache;
 pub mod queues;
+pub mod schedule;
 pub mod session;
 pub mod statement_leases;
 pub mod status;

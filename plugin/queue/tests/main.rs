@@ -70,6 +70,8 @@ mod replica;
 mod ruby_client;
 #[path = "main/scheduled.rs"]
 mod scheduled;
+#[path = "main/schedules.rs"]
+mod schedules;
 #[path = "main/server.rs"]
 mod server;
 #[path = "main/table.rs"]

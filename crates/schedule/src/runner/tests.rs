@@ -25,7 +25,7 @@ impl Server {
     fn new(spec: &str, missed: &str) -> Server {
         let row = ["one", spec, "UTC", "db.q", r#"{"at": "{tick}"}"#, missed, "60", MADE, MADE]
             .map(|text| Some(text.to_owned()));
-        let row = row.into_iter().chain([None]).collect();
+        let row = row.into_iter().chain([None, None]).collect();
         let globals = [("read_only", "0"), ("wsrep_on", "0")].into();
         let tables =
             [("'q'", ("QUEUE", "`TRANSACTIONAL`=1")), ("'plain'", ("QUEUE", "")), ("'i'", ("InnoDB", ""))]
@@ -38,7 +38,7 @@ impl Server {
     }
 
     fn error(&self) -> Option<&str> {
-        self.rows[0][9].as_deref()
+        self.rows[0][10].as_deref()
     }
 
     fn pass(&mut self, runner: &mut Runner, now: &str) -> Pass {
@@ -83,10 +83,14 @@ impl Session for Server {
         } else if let Some((_, rest)) = sql.split_once("last_tick = '") {
             let tick = rest.split('\'').next().unwrap().to_owned();
             self.set(8, Some(&tick));
-            self.set(9, None);
+            let next = rest.split_once("next_tick = '").unwrap().1;
+            self.set(9, next.split('\'').next());
+            self.set(10, None);
         } else if let Some((_, rest)) = sql.split_once("error = '") {
             let why = rest.split("' WHERE").next().unwrap().replace("''", "'");
-            self.set(9, Some(&why));
+            self.set(10, Some(&why));
+        } else if let Some((_, rest)) = sql.split_once("next_tick = ") {
+            self.set(9, rest.strip_prefix('\'').and_then(|time| time.split('\'').next()));
         } else {
             assert!(sql.starts_with("SET "), "{sql}");
         }
@@ -101,6 +105,7 @@ fn a_tick_is_delivered_once_and_the_next_one_waited_for() {
     assert_eq!(pass, Pass { sleep: POLL * 3 / 4, told: Vec::new(), delivered: 0 });
     assert_eq!(server.pass(&mut runner, "2026-01-02T01:00:00Z").delivered, 1);
     assert_eq!(server.messages, ["('2026-01-02 01:00:00.000000')"]);
+    assert_eq!(server.rows[0][9].as_deref(), Some("2026-01-02 02:00:00.000000"));
     assert_eq!(server.pass(&mut runner, "2026-01-02T01:00:00.1Z").delivered, 0);
     // Another runner: the server was restarted. Its clock was set back.
     let mut runner = Runner::default();
