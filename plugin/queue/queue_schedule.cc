@@ -69,8 +69,8 @@ static unsigned query(void *context, rq_slice sql, rq_each_row_fn each, void *ro
   return 0;
 }
 
-/* One pass on a connection of its own, so that the thread has none while it sleeps. The milliseconds until the
-   next one. */
+/* One pass on a connection of its own, so that the thread has none while it sleeps. Returns how many
+   milliseconds it may sleep. */
 static uint64_t pass(rq_scheduler *runner)
 {
   uint64_t sleep_ms= 1000;

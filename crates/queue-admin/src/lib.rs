@@ -7,6 +7,7 @@ pub mod bench;
 pub mod overview;
 pub mod retry;
 pub mod rows;
+pub mod schedules;
 pub mod sources;
 pub mod tries;
 pub mod watch;

@@ -31,6 +31,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "manual/migrate",
     "manual/queue-transactions",
     "manual/queue-leases",
+    "manual/queue-schedules",
     "manual/queue-operation",
     "manual/queue-clients",
     "manual/scripting",

@@ -1,9 +1,9 @@
 //! Schedules of queues: at which times a message is put into a queue, and putting it there, each time once.
 //!
-//! A schedule is a row of [`TABLE`]: a cron expression, a time zone, a queue, and the message. [`Schedule`] knows
-//! its times (ticks). [`Runner`] is called again and again by the engine: it reads the table, and delivers the
-//! ticks that have come. The message and the time of the tick are written in one transaction, so a tick is
-//! delivered once, whatever crashes. The engine gives it the clock and a [`Session`].
+//! A schedule is a row of [`TABLE`]: a cron expression, a time zone, a queue, and the message. [`Schedule`]
+//! knows its times (ticks). [`Runner`] is called again and again by the engine: it reads the table, and
+//! delivers the ticks that have come. The message and the time of the tick are written in one transaction, so
+//! a tick is delivered once, whatever crashes. The engine gives it the clock and a [`Session`].
 
 mod message;
 mod runner;

@@ -31,7 +31,8 @@ impl Target {
         if rest.is_empty() { Ok(Target { database, table }) } else { Err(wrong()) }
     }
 
-    /// The statement that puts the message of each tick into it. `body`: a JSON object, whose keys are columns.
+    /// The statement that puts the message of each tick into it. `body`: a JSON object, whose keys are
+    /// columns.
     ///
     /// # Errors
     /// When it is not one.

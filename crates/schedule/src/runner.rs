@@ -20,7 +20,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// The same when there is no table: nobody uses schedules on this server.
 const POLL_WITHOUT_TABLE: Duration = Duration::from_secs(10);
 
-/// Errors of the server that end when another connection is done: a lock, a deadlock, a server that is read-only.
+/// Errors of the server that end when another connection is done: a lock, a deadlock, a server that is
+/// read-only.
 const PASSING: [u32; 4] = [1205, 1213, 1290, 1317];
 
 /// The server has no such table, or no such database.
@@ -307,7 +308,8 @@ impl Known {
         Ok(if result? { due.ticks.len() } else { 0 })
     }
 
-    /// Writes the messages and the time of the tick together; false if somebody changed the schedule meanwhile.
+    /// Writes the messages and the time of the tick together; false if somebody changed the schedule
+    /// meanwhile.
     fn commit(
         &self,
         session: &mut dyn Session,

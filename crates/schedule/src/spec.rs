@@ -15,9 +15,10 @@ const YEARS_MAX: i32 = 10;
 
 /// A cron expression in a time zone, or an interval.
 ///
-/// A local time that does not exist, because clocks go forward, is replaced by the first one after the gap; one
-/// that comes twice counts the first time only. That is so for an expression with one minute and one hour. One
-/// with lists, ranges or steps there goes by the clock on the wall: it comes whenever that shows a time of it.
+/// A local time that does not exist, because clocks go forward, is replaced by the first one after the gap;
+/// one that comes twice counts the first time only. That is so for an expression with one minute and one
+/// hour. One with lists, ranges or steps there goes by the clock on the wall: it comes whenever that shows a
+/// time of it.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     times: Times,
@@ -63,8 +64,8 @@ pub struct Due {
 }
 
 impl Schedule {
-    /// `spec`: five fields of cron, six with seconds first, `@hourly` and its like, or `@every 90s`. `zone`: a
-    /// name of the IANA database, or an offset from UTC such as `+02:00`.
+    /// `spec`: five fields of cron, six with seconds first, `@hourly` and its like, or `@every 90s`. `zone`:
+    /// a name of the IANA database, or an offset from UTC such as `+02:00`.
     ///
     /// # Errors
     /// When one of them is not that, or the expression never comes.

@@ -12,8 +12,8 @@ use crate::guard::{Fault, guard};
 /// Is given a row of a result. A value without bytes is NULL.
 pub type RqEachRow = extern "C" fn(rows: *mut c_void, values: *const RqSlice, count: usize);
 
-/// Runs a statement on the connection of the schedules, and gives each row of its result to `each`. Returns 0, or
-/// the server's number of the error, with its text in `failed`.
+/// Runs a statement on the connection of the schedules, and gives each row of its result to `each`. Returns
+/// 0, or the server's number of the error, with its text in `failed`.
 pub type RqQuery = extern "C" fn(
     connection: *mut c_void,
     sql: RqSlice,
@@ -77,8 +77,8 @@ pub unsafe extern "C" fn rq_scheduler_free(scheduler: *mut RqScheduler) {
     drop(unsafe { Box::from_raw(scheduler) });
 }
 
-/// Delivers the ticks that have come. `connection` is for `query`; `tell` writes into the error log. `sleep_ms`: in
-/// how many milliseconds to call this again.
+/// Delivers the ticks that have come. `connection` is for `query`; `tell` writes into the error log.
+/// `sleep_ms`: in how many milliseconds to call this again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_scheduler_pass(
     scheduler: *mut RqScheduler,

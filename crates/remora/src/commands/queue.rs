@@ -9,6 +9,7 @@ mod peek;
 mod replay;
 mod retry;
 mod row;
+mod schedules;
 mod status;
 mod tail;
 
@@ -26,6 +27,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora queue peek shop.dead --where 'failed > 5'           look at rows; nothing is taken
   remora queue retry shop.dead --to shop.jobs -n 100         try again what has failed
   remora queue replay shop.jobs --since '2026-01-31 12:00:00'   rows that were ended, once more (KEEP)
+  remora queue schedules                 what the server puts into queues by itself, and when it does so next
   remora queue drop shop.jobs --where 'kind = 7' --dry-run   how many rows it would be
   remora queue forward unix:///a.sock shop.jobs unix:///b.sock
       move rows from a queue to one of the same name on another server, each exactly once
@@ -63,6 +65,8 @@ enum Action {
     Retry(Box<retry::Arguments>),
     /// Give ended rows again, in a queue that keeps them (KEEP)
     Replay(Box<replay::Arguments>),
+    /// List schedules: when messages are put into which queue by the server itself
+    Schedules(Box<schedules::Arguments>),
     /// End rows without giving them to anybody
     Drop(Box<drop::Arguments>),
     /// Move rows to a queue on another server, or to a broker, or messages from there
@@ -80,6 +84,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
         Action::Peek(arguments) => peek::run(&arguments, password, report),
         Action::Retry(arguments) => retry::run(&arguments, password, report),
         Action::Replay(arguments) => replay::run(&arguments, password, report),
+        Action::Schedules(arguments) => schedules::run(&arguments, password, report),
         Action::Drop(arguments) => drop::run(&arguments, password, report),
         Action::Forward(arguments) => forward::run(&arguments, password, report),
         Action::Tail(arguments) => tail::run(&arguments, password, report),

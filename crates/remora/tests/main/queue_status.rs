@@ -121,3 +121,37 @@ fn stat_shows_what_queues_hold_and_how_fast_rows_come_and_go() {
     let ended = Ended::of(&stat(&["1", "-uapp"]).output().unwrap()).exits(0);
     assert!(ended.out.contains("queues: not shown") && ended.out.contains("PROCESS"), "{}", ended.out);
 }
+
+#[test]
+fn schedules_are_listed_with_what_is_wrong_with_them() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CALL mysql.queue_schedule('report', '0 3 * * mon-fri', 'Europe/Berlin', 'shop.jobs', '{\"v\": 1}')");
+    run("CALL mysql.queue_schedule('tidy', '@hourly', 'UTC', 'shop.jobs', '{\"v\": 1}')");
+    run("UPDATE mysql.queue_schedule SET enabled = 0, error = 'no jobs' WHERE name = 'tidy'");
+    let ended = Ended::of(&on(&server, &["schedules"]).output().unwrap()).exits(0);
+    let mut shown = ended.out.lines().map(str::to_owned);
+    assert_eq!(
+        shown.next().unwrap(),
+        "name    queue      spec             zone           last (UTC)  next (UTC)"
+    );
+    let report = shown.next().unwrap();
+    assert!(
+        report.starts_with("report  shop.jobs  0 3 * * mon-fri  Europe/Berlin  -           20"),
+        "{report}"
+    );
+    assert_eq!(
+        shown.next().unwrap(),
+        "tidy    shop.jobs  @hourly          UTC            -           disabled             no jobs"
+    );
+    assert_eq!(shown.next(), None);
+    let ended = Ended::of(&on(&server, &["schedules", "--json"]).output().unwrap()).exits(0);
+    let line: serde_json::Value = serde_json::from_str(ended.out.lines().next().unwrap()).unwrap();
+    assert!(line["until_s"].as_i64().unwrap() > 0, "{line}");
+    crate::schema::check("queue schedules", &ended.out).unwrap();
+    drop(session.execute("DROP TABLE mysql.queue_schedule").unwrap());
+    Ended::of(&on(&server, &["schedules"]).output().unwrap())
+        .exits(1)
+        .says(&["run sql/queue.sql of this version"]);
+}

@@ -65,7 +65,8 @@ fn clocks_that_go_forward_and_back_lose_and_double_nothing() {
     assert_eq!(spring("@every 15m").len(), 40);
 }
 
-/// Walks over two years of zones that change their clocks in different ways, also by half an hour and at midnight.
+/// Walks over two years of zones that change their clocks in different ways, also by half an hour and at
+/// midnight.
 #[test]
 fn going_forward_and_looking_back_find_the_same() {
     for zone in [
