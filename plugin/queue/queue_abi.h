@@ -346,6 +346,10 @@ typedef struct {
    */
   int32_t fifo;
   /*
+   How many rows with the same value in it may be owned at once.
+   */
+  uint32_t concurrency;
+  /*
    The number of the column that is the key by which rows are left out; -1 for none.
    */
   int32_t dedupe;
@@ -383,6 +387,7 @@ typedef struct {
   uint64_t in_doubt;
   uint64_t kept;
   uint64_t waiters;
+  uint64_t paused;
   uint64_t bytes;
   uint64_t live_bytes;
   uint64_t kept_bytes;
@@ -541,8 +546,8 @@ typedef struct {
 typedef void (*rq_each_row_fn)(void *rows, const rq_slice *values, size_t count);
 
 /*
- Runs a statement on the connection of the schedules, and gives each row of its result to `each`. Returns 0, or
- the server's number of the error, with its text in `failed`.
+ Runs a statement on the connection of the schedules, and gives each row of its result to `each`. Returns
+ 0, or the server's number of the error, with its text in `failed`.
  */
 typedef unsigned int (*rq_query_fn)(void *connection, rq_slice sql, rq_each_row_fn each, void *rows, rq_error *failed);
 
@@ -630,14 +635,19 @@ int rq_compact(const rq_queue *queue, rq_error *error);
 int rq_replay(const rq_queue *queue, rq_slice reader, uint64_t first, uint64_t last, uint64_t from_ms, uint64_t to_ms, uint64_t *given, rq_error *error);
 
 /*
- Lets nobody take a row until `rq_resume`.
+ Lets nobody take a row until `rq_end_hold`.
  */
-int rq_pause(const rq_queue *queue, rq_error *error);
+int rq_hold(const rq_queue *queue, rq_error *error);
 
 /*
- Ends `rq_pause`.
+ Pauses or resumes a queue, over restarts. `changed`: whether it was not so already.
  */
-void rq_resume(const rq_queue *queue);
+int rq_set_paused(const rq_queue *queue, int paused, int *changed, rq_error *error);
+
+/*
+ Ends `rq_hold`.
+ */
+void rq_end_hold(const rq_queue *queue);
 
 /*
  Lets nobody take a row until `rq_copy_end`, which may come after `rq_release`. Until then `rq_open` waits
@@ -1027,8 +1037,8 @@ rq_scheduler *rq_scheduler_new(void);
 void rq_scheduler_free(rq_scheduler *scheduler);
 
 /*
- Delivers the ticks that have come. `connection` is for `query`; `tell` writes into the error log. `sleep_ms`: in
- how many milliseconds to call this again.
+ Delivers the ticks that have come. `connection` is for `query`; `tell` writes into the error log.
+ `sleep_ms`: in how many milliseconds to call this again.
  */
 int rq_scheduler_pass(rq_scheduler *scheduler, rq_query_fn query, void *connection, void (*tell)(rq_slice text), uint64_t *sleep_ms, rq_error *error);
 

@@ -146,7 +146,7 @@ int queue_create(THD *thd, const char *name, TABLE *form, HA_CREATE_INFO *info)
   std::vector<rq_column> columns= queue_columns(form, info_columns, &fixed, &members);
   const std::string backoff= options->backoff ? options->backoff : "", readers= options->readers ? options->readers : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, info_columns), fixed, columns.data(), columns.size(),
-                           options->tries, queue_slice_of(backoff), queue_slice_of(dead), info_columns.any(), order.due, order.priority, order.fifo, order.dedupe,
+                           options->tries, queue_slice_of(backoff), queue_slice_of(dead), info_columns.any(), order.due, order.priority, order.fifo, order.concurrency, order.dedupe,
                            options->dedupe_for * 1000, options->keep * 1000,
                            queue_slice_of(readers)};
   rq_error error;

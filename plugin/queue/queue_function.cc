@@ -323,6 +323,33 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
   return 1;
 }
 
+/* Whether that changed anything. */
+static longlong set_paused(THD *thd, Call *call, const UDF_ARGS *args, bool paused)
+{
+  queue_opened table;
+  rq_error error;
+  int changed= 0;
+  if (queue_is_read_only(thd))
+    return call->null();
+  if (!table.open(thd, queue_text_of(thd, args, 0), ALTER_ACL))
+    return call->refuse(thd, table);
+  if (rq_set_paused(table.queue, paused, &changed, &error)) {
+    queue_raise(error);
+    return call->null();
+  }
+  return changed;
+}
+
+static longlong evaluate_queue_pause(THD *thd, Call *call, const UDF_ARGS *args)
+{
+  return set_paused(thd, call, args, true);
+}
+
+static longlong evaluate_queue_resume(THD *thd, Call *call, const UDF_ARGS *args)
+{
+  return set_paused(thd, call, args, false);
+}
+
 /* A bound of queue_replay(): a row's number, or a time in the time zone of the connection. */
 struct Bound {
   bool is_none= false, is_time= false;
@@ -457,6 +484,8 @@ QUEUE_INTEGER(queue_rowid, 0, 0, )
 QUEUE_INTEGER(queue_set_srcid, 3, 3, queue_text_types(args))
 QUEUE_INTEGER(queue_peek, 2, 2, queue_text_types(args))
 QUEUE_INTEGER(queue_compact, 1, 1, queue_text_types(args))
+QUEUE_INTEGER(queue_pause, 1, 1, queue_text_types(args))
+QUEUE_INTEGER(queue_resume, 1, 1, queue_text_types(args))
 QUEUE_INTEGER(queue_replay, 3, 3, (args->arg_type[0]= STRING_RESULT, queue_bound_type(args, 1), queue_bound_type(args, 2)))
 QUEUE_INTEGER(queue_resolve, 2, 2, queue_text_types(args))
 QUEUE_INTEGER(queue_set_origin, 1, 1, queue_text_types(args))

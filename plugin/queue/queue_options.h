@@ -7,6 +7,7 @@ struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
   ulonglong tries;
   const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *readers;
+  ulonglong concurrency;
   ulonglong dedupe_for, keep; /* seconds */
 };
 

@@ -96,5 +96,11 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: DEDUPE_FOR needs DEDUPE", MYF(0));
     return false;
   }
+  if (options->concurrency > 1 && !(options->fifo && *options->fifo)) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: CONCURRENCY needs FIFO: without it any number of rows may be owned at once",
+                    MYF(0));
+    return false;
+  }
+  order->concurrency= static_cast<uint32_t>(options->concurrency);
   return key_of(table, "FIFO", options->fifo, info_columns, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, info_columns, &order->dedupe);
 }

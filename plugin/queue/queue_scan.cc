@@ -57,7 +57,7 @@ int queue_scan::open_cursor(THD *thd, const queue_table &from)
   if (!paused && (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI) &&
       from.table->reginfo.lock_type >= TL_FIRST_WRITE) {
     rq_error error;
-    if (int code= rq_pause(from.queue, &error))
+    if (int code= rq_hold(from.queue, &error))
       return queue_handler_error(code, error);
     paused= from.queue;
   }
@@ -105,7 +105,7 @@ int queue_scan::begin(THD *thd, const queue_table &from)
 void queue_scan::resume()
 {
   if (paused)
-    rq_resume(paused);
+    rq_end_hold(paused);
   paused= nullptr;
 }
 

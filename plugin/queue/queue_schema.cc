@@ -52,6 +52,7 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("TRANSACTIONS", ULonglong(), NOT_NULL),
                                        Column("PREPARED", ULonglong(), NOT_NULL),
                                        Column("IN_DOUBT", ULonglong(), NOT_NULL),
+                                       Column("PAUSED", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -130,7 +131,8 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->keys_busy,
                 status->transactions,
                 status->prepared,
-                status->in_doubt};
+                status->in_doubt,
+                status->paused};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }

@@ -18,6 +18,8 @@ use crate::staged_files::{StagedFiles, Tail};
 
 /// The name of a queue's list of files.
 const CHECKPOINT: &str = "checkpoint";
+/// The file of a queue that is paused.
+const PAUSED: &str = "paused";
 /// How often to look for the files of a queue while they change.
 const LOOKS: usize = 20;
 
@@ -60,7 +62,7 @@ fn settled_parts(files: &DataFiles<'_>, folder: &Path, staged: &mut StagedFiles)
     Err(io::Error::other(format!("its files changed in each of {LOOKS} looks; make the copy again")))
 }
 
-/// The files with rows; none if one was removed meanwhile.
+/// The files with rows, and the one that says that it is paused; none if one was removed meanwhile.
 fn open_parts(files: &DataFiles<'_>, folder: &Path) -> io::Result<Option<Vec<Tail>>> {
     let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     // First their names and then their lengths, so that all but the newest are whole.
@@ -69,7 +71,8 @@ fn open_parts(files: &DataFiles<'_>, folder: &Path) -> io::Result<Option<Vec<Tai
         names => names?,
     };
     let mut parts = Vec::new();
-    for path in names.into_iter().map(|name| folder.join(name)).filter(|path| file::is_queue_part(path)) {
+    let is_part = |path: &PathBuf| file::is_queue_part(path) || path.ends_with(PAUSED);
+    for path in names.into_iter().map(|name| folder.join(name)).filter(is_part) {
         match open_part(files, path) {
             Ok(part) => parts.push(part),
             Err(error) if missing(&error) => return Ok(None),
@@ -114,9 +117,11 @@ mod tests {
         }
         folder.write("d/q.queue/checkpoint", b"list");
         folder.write("d/q.queue/4.0.seg.partial", b"unfinished");
+        folder.write("d/q.queue/paused", b"");
         let mut files = folder.files();
         let mut copied = files.list().unwrap().nodes;
         copied.retain(|node| !node.path.ends_with("3.0.seg") && !node.path.ends_with("checkpoint"));
+        copied.retain(|node| !node.path.ends_with("paused"));
         // Since then one was removed, and one was written to.
         folder.remove("d/q.queue/1.0.seg");
         folder.append("d/q.queue/2.0.seg", b"more");
@@ -124,7 +129,8 @@ mod tests {
         let tails = open(&files, &["d/q.queue".into()], &mut copied, &mut staged).unwrap();
         let tails: Vec<_> =
             tails.iter().map(|tail| (tail.node.path.to_str().unwrap(), tail.node.len)).collect();
-        assert_eq!(tails, [("d/q.queue/2.0.seg", 8), ("d/q.queue/3.0.seg", 4)]);
+        let expected = [("d/q.queue/2.0.seg", 8), ("d/q.queue/3.0.seg", 4), ("d/q.queue/paused", 0)];
+        assert_eq!(tails, expected);
         let copied: Vec<_> = copied.iter().filter_map(|node| node.path.to_str()).collect();
         assert_eq!(copied, ["", "d", "d/q.queue"]);
         let staged: Vec<_> = staged.files().iter().filter_map(|file| file.node.path.to_str()).collect();

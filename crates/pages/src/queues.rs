@@ -14,6 +14,7 @@ use crate::retry::{Retries, RetryContext};
 use crate::server_list::{with_address, with_url};
 use crate::watch::{Freshness, Watched, freshness};
 use progress::short;
+use queue_admin::overview::Line;
 use queue_admin::watch::Sample;
 
 /// What the page of queues needs.
@@ -105,7 +106,7 @@ fn here(html: &mut Html, (watched, known): (&Watched, &Known), retry: Option<Ret
     table_head(html, "Queues", &heads);
     for Sample { line, rates, .. } in samples {
         html.raw("<tr><th scope=\"row\" class=\"text\">").text(&line.name).raw("</th><td class=\"text\">");
-        let (tone, word) = judged(line.dead, line.in_doubt);
+        let (tone, word) = judged(line);
         state(html, tone, &word);
         html.raw("</td>");
         for count in [line.waiting, line.owned, line.leased, line.later, line.dead, line.buried] {
@@ -166,11 +167,12 @@ fn why_failed(html: &mut Html, failures: &Failures, retry: Option<(RetryContext<
 }
 
 /// What stands against a queue. How many rows may wait nobody knows here, so nothing is good.
-fn judged(dead: u64, in_doubt: u64) -> (Tone, String) {
-    match (dead, in_doubt) {
-        (0, 0) => (Tone::Unknown, "open".to_owned()),
-        (0, doubt) => (Tone::Bad, format!("{doubt} in doubt: somebody must decide")),
-        (dead, _) => (Tone::Bad, format!("{dead} without tries left")),
+fn judged(line: &Line) -> (Tone, String) {
+    match (line.dead, line.in_doubt, line.paused) {
+        (0, 0, 0) => (Tone::Unknown, "open".to_owned()),
+        (0, 0, _) => (Tone::Warning, "paused".to_owned()),
+        (0, doubt, _) => (Tone::Bad, format!("{doubt} in doubt: somebody must decide")),
+        (dead, ..) => (Tone::Bad, format!("{dead} without tries left")),
     }
 }
 
@@ -179,7 +181,6 @@ mod tests {
     use server::{Environment, Overrides, Target};
 
     use super::*;
-    use queue_admin::overview::Line;
 
     #[test]
     fn names_and_reasons_stay_text() {
@@ -207,6 +208,8 @@ mod tests {
             assert!(html.contains(text), "{text} in {html}");
         }
         assert!(["<b>", "<i>", "<script", "<denied"].iter().all(|text| !html.contains(text)), "{html}");
-        assert_eq!([judged(0, 0).0, judged(0, 1).0], [Tone::Unknown, Tone::Bad]);
+        let of = |dead, in_doubt, paused| judged(&Line { dead, in_doubt, paused, ..Line::default() }).0;
+        assert_eq!([of(0, 0, 0), of(0, 0, 1)], [Tone::Unknown, Tone::Warning]);
+        assert_eq!([of(0, 1, 1), of(1, 0, 0)], [Tone::Bad, Tone::Bad]);
     }
 }

@@ -7,7 +7,7 @@ use progress::Progress;
 use server::{Error, Session, TableName};
 
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, behind, \
-     left_out, kept, waiters, bytes, rows_written, rows_removed, keys_busy, transactions, prepared, in_doubt, oldest_age \
+     left_out, kept, waiters, bytes, rows_written, rows_removed, keys_busy, transactions, prepared, in_doubt, paused, oldest_age \
      FROM information_schema.queues ORDER BY 1, 2";
 
 /// One queue at one moment.
@@ -49,6 +49,8 @@ pub struct Line {
     pub prepared: u64,
     /// Rows of transactions in doubt: the server has forgotten their outcome, and somebody must decide it.
     pub in_doubt: u64,
+    /// 1 if it is paused: nobody is given a row.
+    pub paused: u64,
     /// `None` when there is no row.
     pub oldest_s: Option<u64>,
 }
@@ -208,6 +210,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         transactions,
         prepared,
         in_doubt,
+        paused,
     ] = numbers[..]
     else {
         return None;
@@ -232,6 +235,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         transactions,
         prepared,
         in_doubt,
+        paused,
         oldest_s,
     })
 }

@@ -146,6 +146,8 @@ pub struct Status {
     pub memory: u64,
     /// Waiting sessions.
     pub waiters: u64,
+    /// 1 if the queue is paused, 0 if not; of several queues, how many are.
+    pub paused: u64,
     /// Rows published per second, over the last ten seconds.
     pub written_per_s: u64,
     /// Rows removed per second, over the last ten seconds.
@@ -170,6 +172,7 @@ impl Status {
             in_doubt: self.in_doubt + other.in_doubt,
             kept: self.kept + other.kept,
             kept_bytes: self.kept_bytes + other.kept_bytes,
+            paused: self.paused + other.paused,
             oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),
             bytes: self.bytes + other.bytes,
             live_bytes: self.live_bytes + other.live_bytes,

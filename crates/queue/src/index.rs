@@ -123,7 +123,7 @@ impl Index {
     /// An index without rows.
     pub(crate) fn new(definition: &Definition) -> Index {
         let order = definition.order;
-        let groups = order.fifo.map(|_| MessageGroups::default());
+        let groups = order.fifo.map(|_| MessageGroups::new(order.concurrency));
         let deliverable = order.priority.or(order.fifo).map(|_| BTreeSet::new());
         let waits = definition.dedupe.filter(|dedupe| dedupe.for_ms == 0).map(|_| BTreeSet::new());
         let retained = RetainedRows::new(definition.keep_ms);

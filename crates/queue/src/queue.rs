@@ -12,6 +12,7 @@ mod expiry;
 pub(crate) mod lease;
 pub(crate) mod lease_table;
 pub(crate) mod owner;
+pub(crate) mod paused;
 mod rate;
 pub(crate) mod reader;
 pub(crate) mod readers;

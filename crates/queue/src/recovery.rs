@@ -3,7 +3,7 @@
 mod replay;
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,6 +68,8 @@ pub(crate) struct RecoveredState {
     /// The id that the next row had when the active segment began.
     pub(crate) active_next: RowId,
     pub(crate) log: Log,
+    /// Whether somebody has paused it.
+    pub(crate) is_paused: bool,
 }
 
 /// Reads the queue in a folder, and removes files that are not part of it.
@@ -85,6 +87,11 @@ pub(crate) fn recover(
     let mut replay = LogReplay::new(&checkpoint, now_ms)?;
     sealed_segments(&folder, &checkpoint, &mut replay)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
+    let paused = path.join(checkpoint::PAUSED);
+    let is_paused = match disk.stat(&paused) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        other => other.map(|_| true).map_err(Error::disk(&paused))?,
+    };
     let Checkpoint { incarnation, definition, leases, .. } = checkpoint;
     let prepared_rows = own_prepared(&mut replay)?;
     let leases = Leases { rows: own_leased(&mut replay)?, ..leases };
@@ -112,6 +119,7 @@ pub(crate) fn recover(
             next: replay.next,
             active_next: replay.active_next,
             log,
+            is_paused,
         },
     })
 }
@@ -187,7 +195,10 @@ fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTre
             Some(segment) if segment.number >= checkpoint.replay_from && segment.generation == 0 => {
                 numbers.insert(segment.number);
             }
-            _ if checkpoint::is_ours(&name) && name != Path::new(checkpoint::FILE) => {
+            _ if checkpoint::is_ours(&name)
+                && name != Path::new(checkpoint::FILE)
+                && name != Path::new(checkpoint::PAUSED) =>
+            {
                 let file = folder.join(name);
                 disk.remove(&file).map_err(Error::disk(&file))?;
             }
@@ -285,7 +296,7 @@ fn is_begun(file: &SegmentFile) -> Result<bool, Error> {
 
 fn read_whole(disk: &dyn Disk, file: &SegmentFile) -> Result<Vec<u8>, Error> {
     let path = file.path();
-    let missing = |error: std::io::Error| file.corrupt(&format!("a missing segment ({error})"), 0);
+    let missing = |error: io::Error| file.corrupt(&format!("a missing segment ({error})"), 0);
     let mut source = disk.open(&path).map_err(missing)?;
     let mut bytes = Vec::new();
     source.read_to_end(&mut bytes).map_err(Error::disk(&path))?;

@@ -42,6 +42,8 @@ mod multi_queue_commit;
 mod order_crash;
 #[path = "main/order_model.rs"]
 mod order_model;
+#[path = "main/paused.rs"]
+mod paused;
 #[path = "main/priority.rs"]
 mod priority;
 #[path = "main/reader.rs"]

@@ -137,6 +137,8 @@ pub struct RqDefinition {
     pub(crate) priority: i32,
     /// The number of the column whose rows with the same value are given one after the other; -1 for none.
     pub(crate) fifo: i32,
+    /// How many rows with the same value in it may be owned at once.
+    pub(crate) concurrency: u32,
     /// The number of the column that is the key by which rows are left out; -1 for none.
     pub(crate) dedupe: i32,
     /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.
@@ -194,6 +196,7 @@ pub struct RqStatus {
     pub(crate) in_doubt: u64,
     pub(crate) kept: u64,
     pub(crate) waiters: u64,
+    pub(crate) paused: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,
     pub(crate) kept_bytes: u64,

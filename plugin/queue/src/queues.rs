@@ -198,6 +198,7 @@ pub unsafe extern "C" fn rq_create(
             due: column(definition.due),
             priority: column(definition.priority),
             fifo: column(definition.fifo),
+            concurrency: definition.concurrency,
         };
         let dedupe = column(definition.dedupe).map(|column| Dedupe { column, for_ms: definition.dedupe_ms });
         let keep_ms = definition.keep_ms;
@@ -345,24 +346,42 @@ pub unsafe extern "C" fn rq_replay(
     })
 }
 
-/// Lets nobody take a row until `rq_resume`.
+/// Lets nobody take a row until `rq_end_hold`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_pause(queue: *const Queue, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_hold(queue: *const Queue, error: *mut RqError) -> c_int {
     // SAFETY: the caller's handle.
     let queue = unsafe { &*queue };
     guard(error, Some(queue), || {
-        queue.pause()?;
+        queue.hold()?;
         Ok(RQ_OK)
     })
 }
 
-/// Ends `rq_pause`.
+/// Pauses or resumes a queue, over restarts. `changed`: whether it was not so already.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_resume(queue: *const Queue) {
+pub unsafe extern "C" fn rq_set_paused(
+    queue: *const Queue,
+    paused: c_int,
+    changed: *mut c_int,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        let result = queue.set_paused(paused != 0)?;
+        // SAFETY: the caller's variable.
+        unsafe { *changed = c_int::from(result) };
+        Ok(RQ_OK)
+    })
+}
+
+/// Ends `rq_hold`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_end_hold(queue: *const Queue) {
     // SAFETY: the caller's handle.
     let queue = unsafe { &*queue };
     guard(std::ptr::null_mut(), Some(queue), || {
-        queue.resume();
+        queue.end_hold();
         Ok(RQ_OK)
     });
 }

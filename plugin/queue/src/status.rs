@@ -25,6 +25,7 @@ fn status(status: &Status) -> RqStatus {
         in_doubt: status.in_doubt,
         kept: status.kept,
         waiters: status.waiters,
+        paused: status.paused,
         bytes: status.bytes,
         live_bytes: status.live_bytes,
         kept_bytes: status.kept_bytes,

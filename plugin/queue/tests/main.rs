@@ -54,6 +54,8 @@ mod many_clients;
 mod message_groups;
 #[path = "main/node_client.rs"]
 mod node_client;
+#[path = "main/paused.rs"]
+mod paused;
 #[path = "main/php_client.rs"]
 mod php_client;
 #[path = "main/priority.rs"]

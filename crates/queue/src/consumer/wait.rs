@@ -163,7 +163,7 @@ impl Session {
                 let Some(state) = locked.state(&target.queue) else { continue };
                 state.usable()?;
                 target.queue.definition().check_reader(target.reader)?;
-                if state.paused > 0 {
+                if state.is_held() {
                     continue;
                 }
                 target.queue.touch(state);

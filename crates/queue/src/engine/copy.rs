@@ -38,7 +38,7 @@ impl Queue {
             0 => {}
             rows => return Err(Error::ReadersActive { rows }),
         }
-        state.paused += 1;
+        state.holds += 1;
         state.copy_state = Some(CopyState::default());
         Ok(())
     }
@@ -52,24 +52,24 @@ impl Queue {
     /// Ends [`Queue::begin_copy`]; waiting sessions look again.
     pub fn end_copy(&self) {
         self.lock().copy_state = None;
-        self.resume();
+        self.end_hold();
     }
 
-    /// Lets nobody take a row until [`Queue::resume`].
+    /// Lets nobody take a row until [`Queue::end_hold`].
     ///
     /// # Errors
     /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
-    pub fn pause(&self) -> Result<(), Error> {
+    pub fn hold(&self) -> Result<(), Error> {
         let mut state = self.lock();
         state.usable()?;
-        state.paused += 1;
+        state.holds += 1;
         Ok(())
     }
 
-    /// Ends [`Queue::pause`]; waiting sessions look again.
-    pub fn resume(&self) {
+    /// Ends [`Queue::hold`]; waiting sessions look again.
+    pub fn end_hold(&self) {
         let mut state = self.lock();
-        state.paused = state.paused.saturating_sub(1);
+        state.holds = state.holds.saturating_sub(1);
         state.waiters.wake_all(&Notification::Again);
     }
 
@@ -240,6 +240,7 @@ fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<()
     // One may have been on its way when the queue was held back.
     state.nothing_prepared()?;
     let Some(copy_state) = &state.copy_state else { return Ok(()) };
+    copy.set_paused(state.is_paused)?;
     if copy_state.copy.is_some() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::Error;
 use crate::format::dedupe::DEDUPE;
 use crate::format::lease_record::LEASES;
-use crate::format::order::{DUE, FIFO, PRIORITY};
+use crate::format::order::{CONCURRENCY, DUE, FIFO, PRIORITY};
 use crate::format::readers::READERS;
 use crate::format::record::RowId;
 use crate::format::retention::KEEP;
@@ -55,7 +55,7 @@ impl SegmentName {
 
 /// The feature flags that this version knows.
 pub(crate) const KNOWN_FEATURES: u64 =
-    TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP | READERS;
+    TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP | READERS | CONCURRENCY;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

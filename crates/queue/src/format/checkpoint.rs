@@ -22,6 +22,9 @@ use crate::format::wire::{ByteReader, checksum, put_varint};
 /// Its name in the queue's folder.
 pub(crate) const FILE: &str = "checkpoint";
 
+/// The file beside it in the folder of a queue that is paused. It is empty.
+pub(crate) const PAUSED: &str = "paused";
+
 const MAGIC: [u8; 8] = *b"RMQCHECK";
 const VERSION: u16 = 1;
 
@@ -326,8 +329,8 @@ impl Checkpoint {
 /// Whether a queue makes files of this name.
 pub(crate) fn is_ours(name: &Path) -> bool {
     let name = name.to_string_lossy();
-    SegmentName::parse(name.trim_end_matches(".partial")).is_some()
-        || name.trim_end_matches(".partial") == FILE
+    let name = name.trim_end_matches(".partial");
+    SegmentName::parse(name).is_some() || name == FILE || name == PAUSED
 }
 
 impl CheckpointSegment {

@@ -11,6 +11,9 @@ pub(crate) const PRIORITY: u64 = 0x10;
 /// The feature flag of queues with message groups.
 pub(crate) const FIFO: u64 = 0x20;
 
+/// The feature flag of queues that give several rows of a message group at once.
+pub(crate) const CONCURRENCY: u64 = 0x200;
+
 /// The columns that decide when a row is delivered and in which order, by their numbers in the row
 /// layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub struct Order {
     /// The message group: rows of a group are delivered in order of insertion, each after the one before
     /// was acknowledged. A row with NULL is in no group.
     pub fifo: Option<u32>,
+    /// How many rows of a message group may be owned at the same time; 0 counts as 1.
+    pub concurrency: u32,
 }
 
 impl Order {
@@ -29,20 +34,26 @@ impl Order {
     pub(crate) fn features(&self) -> u64 {
         let due = if self.due.is_some() { DUE } else { 0 };
         let priority = if self.priority.is_some() { PRIORITY } else { 0 };
-        due | priority | if self.fifo.is_some() { FIFO } else { 0 }
+        let fifo = if self.fifo.is_some() { FIFO } else { 0 };
+        due | priority | fifo | if self.fifo.is_some() && self.concurrency > 1 { CONCURRENCY } else { 0 }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let columns = [self.due, self.priority, self.fifo];
         columns.into_iter().flatten().for_each(|column| put_varint(out, u64::from(column)));
+        if self.features() & CONCURRENCY != 0 {
+            put_varint(out, u64::from(self.concurrency));
+        }
     }
 
     /// Reads it from a file with these feature flags.
     pub(crate) fn decode(reader: &mut ByteReader<'_>, features: u64) -> Option<Order> {
-        let mut column = |flag: u64| match features & flag {
+        let mut number = |flag: u64| match features & flag {
             0 => Some(None),
             _ => u32::try_from(reader.varint()?).ok().map(Some),
         };
-        Some(Order { due: column(DUE)?, priority: column(PRIORITY)?, fifo: column(FIFO)? })
+        let (due, priority, fifo) = (number(DUE)?, number(PRIORITY)?, number(FIFO)?);
+        let concurrency = number(CONCURRENCY)?.unwrap_or(0);
+        Some(Order { due, priority, fifo, concurrency })
     }
 }

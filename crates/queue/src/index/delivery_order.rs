@@ -26,7 +26,7 @@ impl Index {
         self.deliverable.is_some() || self.waits.is_some()
     }
 
-    /// Whether rows of the same key are given one after the other.
+    /// Whether the rows of a key are given in their order, and only so many at once.
     pub(crate) fn has_groups(&self) -> bool {
         self.groups.is_some()
     }
@@ -42,7 +42,8 @@ impl Index {
         segment.map_or(Ok(first), |segment| segment.row_keys(id))
     }
 
-    /// Whether a row may be given: it waits, and it is the first of its key, of which nobody has a row.
+    /// Whether a row may be given: it waits, and it is among the first of its key, of which somebody may have
+    /// another row.
     pub(crate) fn is_ready(&mut self, id: RowId) -> Result<bool, Error> {
         if self.groups.is_none() {
             return Ok(self.row_state(id)? == RowState::Waiting);
@@ -51,7 +52,7 @@ impl Index {
         Ok(self.deliverable.as_ref().is_some_and(|deliverable| deliverable.contains(&order_key)))
     }
 
-    /// Whether nobody has a row of the same key.
+    /// Whether somebody may have another row of the same key.
     pub(crate) fn is_group_free(&mut self, id: RowId) -> Result<bool, Error> {
         let group = self.row_keys(id)?.group;
         Ok(self.groups.as_ref().is_none_or(|groups| !groups.is_busy(group)))
@@ -121,20 +122,24 @@ impl Index {
             });
             return Ok(());
         };
-        let before = groups.head(row.group);
+        let before = groups.heads(row.group);
         groups.set(row.group, row.order_key.id, row_state);
-        let after = groups.head(row.group);
-        if before != after {
-            // What is known of the row itself may be forgotten already.
-            let mut order_key =
-                |head| if head == row.order_key.id { Ok(row.order_key) } else { self.order_key(head) };
-            let before = before.map(&mut order_key).transpose()?;
-            let after = after.map(order_key).transpose()?;
-            let deliverable = self.deliverable.get_or_insert_default();
-            before.map(|head| deliverable.remove(&head));
-            deliverable.extend(after);
-            self.ready.extend(after);
+        let after = groups.heads(row.group);
+        let of = |heads: &[RowId], others: &[RowId]| -> Vec<RowId> {
+            heads.iter().copied().filter(|head| !others.contains(head)).collect()
+        };
+        let (gone, came) = (of(&before, &after), of(&after, &before));
+        // What is known of the row itself may be forgotten already.
+        let mut order_key =
+            |head| if head == row.order_key.id { Ok(row.order_key) } else { self.order_key(head) };
+        let gone = gone.into_iter().map(&mut order_key).collect::<Result<Vec<OrderKey>, Error>>()?;
+        let came = came.into_iter().map(&mut order_key).collect::<Result<Vec<OrderKey>, Error>>()?;
+        let deliverable = self.deliverable.get_or_insert_default();
+        for head in &gone {
+            deliverable.remove(head);
         }
+        deliverable.extend(came.iter().copied());
+        self.ready.extend(came);
         Ok(())
     }
 }

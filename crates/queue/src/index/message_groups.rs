@@ -1,5 +1,5 @@
-//! Message groups: of the rows with the same key only the first is delivered, and none while another is
-//! owned.
+//! Message groups: of the rows with the same key only the first ones are delivered, as many as may be owned at
+//! the same time: usually one.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,11 @@ use super::RowState;
 use crate::format::record::RowId;
 
 /// The message groups of a queue. Every change takes O(log n) in the number of all rows, however large
-/// the group is.
-#[derive(Debug, Default)]
+/// the group is, for each row of it that may be owned at once.
+#[derive(Debug)]
 pub(crate) struct MessageGroups {
+    /// How many rows of a group may be owned at the same time.
+    concurrency: usize,
     /// The waiting rows, by group.
     waiting: BTreeSet<(u64, RowId)>,
     /// The owned rows, by group.
@@ -17,14 +19,21 @@ pub(crate) struct MessageGroups {
 }
 
 impl MessageGroups {
-    /// The row of a group that can be delivered.
-    pub(super) fn head(&self, group: u64) -> Option<RowId> {
-        if self.is_busy(group) { None } else { first(&self.waiting, group) }
+    /// No rows yet.
+    pub(super) fn new(concurrency: u32) -> MessageGroups {
+        let concurrency = usize::try_from(concurrency).unwrap_or(usize::MAX).max(1);
+        MessageGroups { concurrency, waiting: BTreeSet::new(), busy: BTreeSet::new() }
     }
 
-    /// Whether a row of this group is owned.
+    /// The rows of a group that can be delivered, in order.
+    pub(super) fn heads(&self, group: u64) -> Vec<RowId> {
+        let free = self.concurrency - of_group(&self.busy, group).take(self.concurrency).count();
+        of_group(&self.waiting, group).take(free).collect()
+    }
+
+    /// Whether as many rows of this group are owned as may be.
     pub(super) fn is_busy(&self, group: u64) -> bool {
-        first(&self.busy, group).is_some()
+        of_group(&self.busy, group).nth(self.concurrency - 1).is_some()
     }
 
     /// The number of groups with an owned row.
@@ -53,7 +62,6 @@ impl MessageGroups {
     }
 }
 
-fn first(set: &BTreeSet<(u64, RowId)>, group: u64) -> Option<RowId> {
-    let first = set.range((group, RowId(0))..).next().filter(|(of, _)| *of == group);
-    first.map(|(_, row)| *row)
+fn of_group(set: &BTreeSet<(u64, RowId)>, group: u64) -> impl Iterator<Item = RowId> {
+    set.range((group, RowId(0))..=(group, RowId(u64::MAX))).map(|(_, row)| *row)
 }

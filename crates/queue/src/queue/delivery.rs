@@ -26,7 +26,7 @@ pub(crate) fn deliver(
     if state.index.has_groups() {
         candidates = group_heads(state, &candidates);
     }
-    if state.paused > 0 {
+    if state.is_held() {
         return Ok(());
     }
     if state.index.has_priorities() && !state.waiters.is_empty() {

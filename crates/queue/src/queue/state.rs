@@ -90,7 +90,9 @@ pub(crate) struct State {
     /// Whether somebody looks from time to time whether its files are used.
     pub(crate) watched: bool,
     /// How many callers want no row to be taken.
-    pub(crate) paused: usize,
+    pub(crate) holds: usize,
+    /// Whether somebody has paused the queue.
+    pub(crate) is_paused: bool,
     /// The copy that is being made meanwhile.
     pub(crate) copy_state: Option<CopyState>,
     pub(crate) failed: Option<Arc<str>>,
@@ -139,7 +141,8 @@ impl State {
             dead_letters: DeadLetterState::default(),
             used: false,
             watched: false,
-            paused: 0,
+            holds: 0,
+            is_paused: recovered.is_paused,
             copy_state: None,
             failed: None,
             dropped: false,
@@ -156,6 +159,11 @@ impl State {
         }
         let known = self.leases.delivery_info(id, false);
         filter.matches_tried(row, known.failed, &known.why)
+    }
+
+    /// Whether nobody is given a row.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds > 0 || self.is_paused
     }
 
     /// Returns an error when the queue is out of service.

@@ -52,6 +52,7 @@ impl Queue {
                 + state.dedupe.window.memory()
                 + state.readers.memory()) as u64,
             waiters: state.waiters.len() as u64,
+            paused: u64::from(state.is_paused),
             written_per_s: state.written.per_second(now_ms),
             removed_per_s: state.removed.per_second(now_ms),
             counters: self.folder.calls.counted(state.counters),

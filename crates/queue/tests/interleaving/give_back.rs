@@ -176,7 +176,7 @@ fn rows_that_become_due_reach_who_waits() {
         };
         let columns = vec![column("due", 0), column("priority", 1)];
         let schema = Schema { null_bytes: 0, fixed_bytes: 2, columns }.encode();
-        let order = Order { due: Some(0), priority: Some(1), fifo: None };
+        let order = Order { due: Some(0), priority: Some(1), ..Order::default() };
         let folder = Path::new("/db/jobs");
         engine.create(folder, &Definition { schema, order, ..Definition::default() }).unwrap();
         let queue = engine.open(folder).unwrap();

@@ -27,7 +27,7 @@ struct Expected {
 fn open(disk: &FaultDisk, create: Option<Sync>) -> Result<(Engine, Arc<Queue>), Error> {
     let engine = Engine::start(Arc::new(disk.clone()), timed(500)).unwrap();
     if let Some(sync) = create {
-        let definition = ordered(sync, WHOLE, Order { due: Some(0), priority: Some(1), fifo: None });
+        let definition = ordered(sync, WHOLE, Order { due: Some(0), priority: Some(1), ..Order::default() });
         engine.create(Path::new(FOLDER), &Definition { transactional: true, ..definition })?;
     }
     let queue = engine.open(Path::new(FOLDER))?;

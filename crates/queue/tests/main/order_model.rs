@@ -85,11 +85,13 @@ impl Run {
             Order { due, priority, ..Order::default() },
             Order { fifo, ..Order::default() },
             Order { fifo: Some(1), ..Order::default() },
-            Order { due, priority, fifo },
+            Order { due, priority, fifo, ..Order::default() },
+            Order { fifo, concurrency: 2, ..Order::default() },
+            Order { due, priority, fifo, concurrency: 3 },
         ];
-        let order = orders[usize::try_from(seed / 3 % 6).unwrap()];
+        let order = orders[usize::try_from(seed / 3 % 8).unwrap()];
         let definition = ordered(sync, WHOLE, order);
-        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 18 % 3).unwrap()];
+        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 24 % 3).unwrap()];
         let dedupe = for_ms.map(|for_ms| Dedupe { column: 2, for_ms });
         engine.create(Path::new(FOLDER), &Definition { transactional: true, dedupe, ..definition }).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
@@ -123,12 +125,14 @@ impl Run {
         self.rows.iter().filter(move |(_, row)| free(row)).map(|(id, row)| (*id, row.text.as_str()))
     }
 
-    /// Whether a visible row is the first of its key, of which nobody has a row.
+    /// Whether a visible row is among the first of its key: as many may be given as nobody has.
     fn is_ready(&self, id: u64) -> bool {
         let Some(key) = &self.rows[&id].key else { return true };
         let same = || self.rows.iter().filter(|(_, row)| row.key.as_ref() == Some(key));
-        let is_first = same().find(|(_, row)| row.has == Has::Nobody && row.due_ms <= wall());
-        is_first.is_some_and(|(first, _)| *first == id) && same().all(|(_, row)| row.has == Has::Nobody)
+        let owned = same().filter(|(_, row)| row.has != Has::Nobody).count();
+        let free = usize::try_from(self.order.concurrency.max(1)).unwrap().saturating_sub(owned);
+        let mut waiting = same().filter(|(_, row)| row.has == Has::Nobody && row.due_ms <= wall()).take(free);
+        waiting.any(|(first, _)| *first == id)
     }
 
     /// What may be given, in the order in which it is given.

@@ -13,7 +13,7 @@ use crate::support::{
     whole_row,
 };
 
-const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None };
+const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None, concurrency: 0 };
 
 fn put(queue: &Queue, rows: &[(Option<i64>, &str)]) {
     let rows: Vec<Vec<u8>> = rows.iter().map(|(priority, text)| whole_row(*priority, None, text)).collect();

@@ -77,7 +77,7 @@ fn rows_count_when_they_are_given_and_when_they_are_ended() {
 #[test]
 fn a_row_that_came_later_waits_since_then() {
     set_wall(1_700_000_000_000);
-    let order = Order { due: Some(0), priority: None, fifo: None };
+    let order = Order { due: Some(0), ..Order::default() };
     let opened = TestQueue::new(&Definition {
         policy: limited(9, "5,1,0", false),
         ..ordered(Sync::Always, WHOLE, order)

@@ -39,6 +39,7 @@ fn a_list_shows_the_contents_and_options_of_queues() {
     run("CREATE TABLE shop.later (id INT, at INT) ENGINE=QUEUE DUE=at");
     run("INSERT INTO shop.later VALUES (1, UNIX_TIMESTAMP() + 900), (2, NULL)");
     run("SELECT queue_lease_json(30, 1, 'shop.jobs', 0)");
+    run("SELECT queue_pause('shop.jobs')");
     run("CREATE TABLE shop.line (id INT, k INT) ENGINE=QUEUE FIFO=k DEDUPE=id");
     run("INSERT INTO shop.line VALUES (1, 7), (2, 7), (3, 7), (3, 8)");
     let cells = |text: &str, name: &str| {
@@ -47,7 +48,7 @@ fn a_list_shows_the_contents_and_options_of_queues() {
     };
     let shown = ended(&server, &["list"]).exits(0).out;
     assert_eq!(cells(&shown, "shop.jobs")[..7], ["5", "0", "1", "1", "0", "0", "6"]);
-    assert_eq!(cells(&shown, "shop.jobs")[9..], ["TRIES='2'", "DEAD='dead'"]);
+    assert_eq!(cells(&shown, "shop.jobs")[9..], ["paused", "TRIES='2'", "DEAD='dead'"]);
     assert_eq!(cells(&shown, "shop.later")[..7], ["1", "0", "1", "0", "1", "0", "0"]);
     assert_eq!(cells(&shown, "shop.line")[..2], ["3", "2"]);
     assert_eq!(lines(&server, &["list", "shop.line"])[0]["left_out"], 1);

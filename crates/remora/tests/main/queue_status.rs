@@ -57,6 +57,9 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     };
     assert_eq!((counts("waited").len(), counts("waited").iter().sum::<u64>()), (10, 1), "{line}");
     assert_eq!((counts("worked"), &line["worked"][3]["below_ms"]), (vec![0; 10], &1000.into()), "{line}");
+    session.value("SELECT queue_pause('shop.jobs')").unwrap();
+    let shown = Ended::of(&on(&server, &["status"]).output().unwrap()).exits(0);
+    assert!(shown.out.lines().next().unwrap().ends_with(" paused"), "{}", shown.out);
     // Keys, and transactions, are shown where there are any.
     assert!(!shown_text.contains("keys") && !shown_text.contains("open"), "{shown_text}");
     session.execute("CREATE TABLE shop.lines (v INT, k INT) ENGINE=QUEUE FIFO=k").unwrap();

@@ -11,6 +11,7 @@ fn fifo() {
     tries(&server);
     transactions(&server);
     altered(&server);
+    several_at_once(&server);
     refused(&server);
     killed(&mut server);
 }
@@ -163,6 +164,28 @@ fn altered(server: &Server) {
     assert_eq!(one.column(WAIT), [2]);
 }
 
+/// CONCURRENCY: how many rows of a key may be owned at once.
+fn several_at_once(server: &Server) {
+    let mut one = server.connect("several_at_once");
+    one.run("CREATE TABLE t (v INT, k INT) ENGINE=QUEUE FIFO=k CONCURRENCY=2");
+    one.run("INSERT INTO t VALUES (1, 7), (2, 7), (3, 7), (4, 7), (5, 8)");
+    assert_eq!(one.column("SELECT v FROM t WHERE queue_wait_n(9, 't', 0)"), [1, 2, 5]);
+    let mut two = server.connect("several_at_once");
+    assert_eq!(two.column(WAIT), [0; 0]);
+    one.run("DELETE FROM t WHERE v = 1");
+    assert_eq!(two.column(WAIT), [3]);
+    // Two others are owned already: with one at a time nobody gets the fourth before both have ended.
+    two.run("ALTER TABLE t CONCURRENCY=1");
+    let mut three = server.connect("several_at_once");
+    assert_eq!(three.column(WAIT), [0; 0]);
+    one.value("SELECT queue_end()");
+    assert_eq!(three.column(WAIT), [0; 0]);
+    three.run("ALTER TABLE t CONCURRENCY=1000");
+    assert_eq!(three.column(WAIT), [4]);
+    let create: Vec<(String, String)> = three.rows("SHOW CREATE TABLE t");
+    assert!(create[0].1.contains("`CONCURRENCY`='1000'"), "{}", create[0].1);
+}
+
 fn refused(server: &Server) {
     let mut one = server.connect("refused_fifo");
     for (column, options, why) in [
@@ -174,6 +197,7 @@ fn refused(server: &Server) {
         ("k VARBINARY(300) COMPRESSED", "FIFO=k", "can't be the key of FIFO"),
         ("k INT NULL", "FIFO=k FAILED=k", "FAILED, WHY or TOKEN"),
         ("k INT", "FIFO=q", "FIFO='q' is not a column"),
+        ("k INT", "CONCURRENCY=2", "CONCURRENCY needs FIFO"),
     ] {
         let error = one.error(&format!("CREATE TABLE t (v INT, {column}) ENGINE=QUEUE {options}"));
         assert!(error.contains(why), "{column} {options}: {error}");

@@ -4,7 +4,7 @@
 use crate::server::{Client, Server};
 
 /// What ALTER TABLE can say of a queue, and back to what it was.
-const OPTIONS: [(&str, &str); 16] = [
+const OPTIONS: [(&str, &str); 17] = [
     ("SYNC='interval'", "SYNC=DEFAULT"),
     ("TRIES=3", "TRIES=0"),
     ("BACKOFF='1,2,3'", "BACKOFF=''"),
@@ -15,6 +15,7 @@ const OPTIONS: [(&str, &str); 16] = [
     ("DUE='n'", "DUE=''"),
     ("PRIORITY='n'", "PRIORITY=''"),
     ("FIFO='k'", "FIFO=''"),
+    ("FIFO='k' CONCURRENCY=3", "FIFO='' CONCURRENCY=DEFAULT"),
     ("DEDUPE='k' DEDUPE_FOR=60", "DEDUPE='' DEDUPE_FOR=DEFAULT"),
     ("KEEP=60", "KEEP=0"),
     ("KEEP=60 READERS='x,y'", "KEEP=0 READERS=''"),

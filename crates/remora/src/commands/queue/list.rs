@@ -79,7 +79,8 @@ fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()>
         report.message(&json!({
             "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
             "leased": line.leased, "due_later": line.later, "dead": line.dead, "buried": line.buried,
-            "behind": line.behind, "left_out": line.left_out, "kept": line.kept, "oldest_s": line.oldest_s, "options": options,
+            "behind": line.behind, "left_out": line.left_out, "kept": line.kept, "oldest_s": line.oldest_s,
+            "paused": line.paused > 0, "options": options,
         }))?;
         return Ok(());
     }
@@ -88,7 +89,7 @@ fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()>
     let [waiting, behind, owned, leased, later, dead, buried, kept] = counts.map(|count| count.to_string());
     let cells = [waiting, behind, owned, leased, later, dead, buried, kept, age(line.oldest_s)];
     // The server writes the names of options in backquotes.
-    let options = options.replace('`', "");
+    let options = format!("{}{}", if line.paused > 0 { "paused " } else { "" }, options.replace('`', ""));
     report.data(&row(&line.name, width, &cells, &options))?;
     Ok(())
 }

@@ -36,7 +36,8 @@ struct Further {
     of: fn(&Line) -> u64,
 }
 
-const FURTHER: [Further; 4] = [
+const FURTHER: [Further; 5] = [
+    Further { name: "paused", width: 6, of: |line| line.paused },
     Further { name: "keys", width: 7, of: |line| line.keys_busy },
     Further { name: "open", width: 7, of: |line| line.transactions },
     Further { name: "prepared", width: 8, of: |line| line.prepared },
@@ -195,7 +196,7 @@ fn tell(Sample { line, rates, spans }: &Sample, report: &Report) -> anyhow::Resu
         "due_later": line.later, "dead": line.dead, "waiters": line.waiters, "oldest_s": line.oldest_s,
         "bytes": line.bytes, "rows_written": line.written, "rows_removed": line.removed,
         "keys_busy": line.keys_busy, "transactions": line.transactions, "prepared": line.prepared,
-        "in_doubt": line.in_doubt,
+        "in_doubt": line.in_doubt, "paused": line.paused > 0,
         "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
         "waited": classes(&spans.waited), "worked": classes(&spans.worked),
     }))?;
