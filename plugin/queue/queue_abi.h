@@ -350,6 +350,10 @@ typedef struct {
    */
   uint32_t concurrency;
   /*
+   After how many seconds a row is as urgent as one that comes with a priority better by 1; 0: never.
+   */
+  uint32_t age_s;
+  /*
    The number of the column that is the key by which rows are left out; -1 for none.
    */
   int32_t dedupe;
@@ -361,6 +365,10 @@ typedef struct {
    For how long rows that were ended are kept, milliseconds; 0: not at all.
    */
   uint64_t keep_ms;
+  /*
+   How many rows may be given within a time, as text; empty for any number.
+   */
+  rq_slice rate;
   /*
    The names of those who are each given every row, with commas between them; empty for none.
    */

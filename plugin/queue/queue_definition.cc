@@ -86,6 +86,8 @@ static bool readers_fit(const ha_table_option_struct *options, bool transactiona
     why= "READERS can't be combined with PRIORITY or FIFO: each reader gets the rows in the order of insertion";
   else if (options->tries || is_set(options->backoff) || is_set(options->dead))
     why= "READERS can't be combined with TRIES, BACKOFF or DEAD: tries are counted per row, not per reader";
+  else if (is_set(options->rate))
+    why= "READERS can't be combined with RATE: each reader gets every row";
   else if (is_set(options->failed) || is_set(options->why) || is_set(options->token))
     why= "READERS can't be combined with FAILED, WHY or TOKEN: they show tries and leases, which readers don't have";
   if (why)
@@ -144,11 +146,12 @@ int queue_create(THD *thd, const char *name, TABLE *form, HA_CREATE_INFO *info)
   uint fixed= 0;
   std::deque<std::vector<rq_slice>> members;
   std::vector<rq_column> columns= queue_columns(form, info_columns, &fixed, &members);
-  const std::string backoff= options->backoff ? options->backoff : "", readers= options->readers ? options->readers : "";
+  const std::string backoff= options->backoff ? options->backoff : "", rate= options->rate ? options->rate : "",
+                    readers= options->readers ? options->readers : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, info_columns), fixed, columns.data(), columns.size(),
-                           options->tries, queue_slice_of(backoff), queue_slice_of(dead), info_columns.any(), order.due, order.priority, order.fifo, order.concurrency, order.dedupe,
+                           options->tries, queue_slice_of(backoff), queue_slice_of(dead), info_columns.any(), order.due, order.priority, order.fifo, order.concurrency, order.age_s, order.dedupe,
                            options->dedupe_for * 1000, options->keep * 1000,
-                           queue_slice_of(readers)};
+                           queue_slice_of(rate), queue_slice_of(readers)};
   rq_error error;
   return queue_handler_error(rq_create(queue_slice_of(queue_folder_of(name)), &definition, &error), error);
 }

@@ -6,9 +6,9 @@
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
   ulonglong tries;
-  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *readers;
+  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *rate, *readers;
   ulonglong concurrency;
-  ulonglong dedupe_for, keep; /* seconds */
+  ulonglong age, dedupe_for, keep; /* seconds */
 };
 
 /* The default of DEDUPE_FOR, in seconds. */

@@ -101,6 +101,11 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
                     MYF(0));
     return false;
   }
+  if (options->age && !priority) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: AGE needs PRIORITY: without it rows are given in the order of insertion", MYF(0));
+    return false;
+  }
   order->concurrency= static_cast<uint32_t>(options->concurrency);
+  order->age_s= static_cast<uint32_t>(options->age);
   return key_of(table, "FIFO", options->fifo, info_columns, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, info_columns, &order->dedupe);
 }

@@ -24,11 +24,13 @@ static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_STRING("token", token),
     HA_TOPTION_STRING("due", due),
     HA_TOPTION_STRING("priority", priority),
+    HA_TOPTION_NUMBER("age", age, 0, 0, 31536000, 1),
     HA_TOPTION_STRING("fifo", fifo),
     HA_TOPTION_NUMBER("concurrency", concurrency, 1, 1, 1000, 1),
     HA_TOPTION_STRING("dedupe", dedupe),
     HA_TOPTION_NUMBER("dedupe_for", dedupe_for, queue_dedupe_for, 0, 31536000, 1),
     HA_TOPTION_NUMBER("keep", keep, 0, 0, 315360000, 1),
+    HA_TOPTION_STRING("rate", rate),
     HA_TOPTION_STRING("readers", readers),
     HA_TOPTION_END};
 

@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod dedupe;
+pub(crate) mod delivery_rate;
 pub(crate) mod lease_record;
 pub(crate) mod order;
 pub(crate) mod origin;

@@ -65,6 +65,7 @@ pub use error::Error;
 pub use filter::Filter;
 pub use format::checkpoint::{Definition, Sync};
 pub use format::dedupe::Dedupe;
+pub use format::delivery_rate::DeliveryRate;
 pub use format::order::Order;
 pub use format::origin::{Origin, SLOTS, Source};
 pub use format::readers::READERS_MAX;

@@ -55,11 +55,16 @@ impl AttributeReader {
         Ok(Some(AttributeReader { schema: Arc::new(schema), order, dedupe }))
     }
 
-    /// What a row says; `now_ms`: whether it is due later.
-    pub(crate) fn read(attribute_reader: Option<&AttributeReader>, now_ms: u64, row: &[u8]) -> RowAttributes {
+    /// What a row says; `now_ms`: whether it is due later. `inserted_ms`: how its priority ages.
+    pub(crate) fn read(
+        attribute_reader: Option<&AttributeReader>,
+        now_ms: u64,
+        inserted_ms: u64,
+        row: &[u8],
+    ) -> RowAttributes {
         let attributes = |attribute_reader: &AttributeReader| RowAttributes {
             due_ms: attribute_reader.due_after(now_ms, row),
-            priority: attribute_reader.priority(row),
+            priority: attribute_reader.priority(inserted_ms, row),
             group: attribute_reader.group(row),
             key: attribute_reader.key(row),
         };
@@ -72,10 +77,19 @@ impl AttributeReader {
         if due_ms > now_ms { due_ms } else { 0 }
     }
 
-    fn priority(&self, row: &[u8]) -> i64 {
-        let column = self.order.priority.map(column_index);
-        let value = column.and_then(|column| self.schema.integer(row, column));
-        value.map_or(0, |value| i64::try_from(value).unwrap_or(i64::MAX))
+    /// If priorities age, the time at which a row of priority 0 would have had to come to be its neighbour: so it is
+    /// fixed when the row comes.
+    fn priority(&self, inserted_ms: u64, row: &[u8]) -> i64 {
+        let Some(column) = self.order.priority.map(column_index) else { return 0 };
+        let value = self.schema.integer(row, column);
+        let value = value.map_or(0, |value| i64::try_from(value).unwrap_or(i64::MAX));
+        match i64::from(self.order.age_s) {
+            0 => value,
+            age_s => {
+                let inserted_s = i64::try_from(inserted_ms / 1000).unwrap_or(i64::MAX);
+                value.saturating_mul(age_s).saturating_add(inserted_s)
+            }
+        }
     }
 
     fn group(&self, row: &[u8]) -> u64 {

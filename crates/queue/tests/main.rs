@@ -46,6 +46,8 @@ mod order_model;
 mod paused;
 #[path = "main/priority.rs"]
 mod priority;
+#[path = "main/rate.rs"]
+mod rate;
 #[path = "main/reader.rs"]
 mod reader;
 #[path = "main/reader_crash.rs"]

@@ -139,12 +139,16 @@ pub struct RqDefinition {
     pub(crate) fifo: i32,
     /// How many rows with the same value in it may be owned at once.
     pub(crate) concurrency: u32,
+    /// After how many seconds a row is as urgent as one that comes with a priority better by 1; 0: never.
+    pub(crate) age_s: u32,
     /// The number of the column that is the key by which rows are left out; -1 for none.
     pub(crate) dedupe: i32,
     /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.
     pub(crate) dedupe_ms: u64,
     /// For how long rows that were ended are kept, milliseconds; 0: not at all.
     pub(crate) keep_ms: u64,
+    /// How many rows may be given within a time, as text; empty for any number.
+    pub(crate) rate: RqSlice,
     /// The names of those who are each given every row, with commas between them; empty for none.
     pub(crate) readers: RqSlice,
 }

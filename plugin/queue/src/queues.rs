@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use condition::{Collate, Column, ColumnLayout, Kind, Schema};
 use queue::{
-    Backoff, Dedupe, Definition, Error, Order, Queue, READERS_MAX, RetainedFilter, RetryPolicy, RowId, Sync,
+    Backoff, Dedupe, Definition, DeliveryRate, Error, Order, Queue, READERS_MAX, RetainedFilter, RetryPolicy,
+    RowId, Sync,
 };
 
 use crate::abi::{
@@ -90,6 +91,15 @@ unsafe fn policy(definition: &RqDefinition) -> Result<RetryPolicy, Fault> {
         dead_letter_folder: dead,
         shows_delivery_info: definition.shows_delivery_info != 0,
     })
+}
+
+/// The rate, if there is one.
+fn rate(text: &[u8]) -> Result<Option<DeliveryRate>, Fault> {
+    let text = String::from_utf8_lossy(text);
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|why| Fault::Other(RQ_FAILED, format!("RATE: {why}")))
 }
 
 /// The names of readers in a list.
@@ -199,12 +209,16 @@ pub unsafe extern "C" fn rq_create(
             priority: column(definition.priority),
             fifo: column(definition.fifo),
             concurrency: definition.concurrency,
+            age_s: definition.age_s,
         };
         let dedupe = column(definition.dedupe).map(|column| Dedupe { column, for_ms: definition.dedupe_ms });
         let keep_ms = definition.keep_ms;
         // SAFETY: the caller's structure.
         let readers = readers(unsafe { definition.readers.get() })?;
-        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, readers };
+        // SAFETY: the caller's string.
+        let rate = rate(unsafe { definition.rate.get() })?;
+        let definition =
+            Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, rate, readers };
         // SAFETY: the caller's string.
         engine()?.create(unsafe { path(folder) }, &definition)?;
         Ok(RQ_OK)

@@ -46,6 +46,8 @@ mod kill_mode;
 mod lease;
 #[path = "main/lease_end.rs"]
 mod lease_end;
+#[path = "main/limits.rs"]
+mod limits;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/many_clients.rs"]

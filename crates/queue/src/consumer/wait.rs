@@ -170,8 +170,13 @@ impl Session {
                 if target.queue.end_due_now(state)? {
                     target.queue.schedule_flush(state);
                 }
+                let rows_max = target.queue.rows_left(state, rows_max);
+                if rows_max == 0 {
+                    continue;
+                }
                 match scan(state, (target.filter.as_deref(), target.reader), rows_max, &mut budget)? {
                     ScanResult::Rows(rows) => {
+                        target.queue.note_given(state, rows.len());
                         state.counters.wait_immediate += 1;
                         let Some(state) = locked.take(&target.queue) else { continue };
                         return Ok(PollResult::Found(at, FoundRows { target, state, rows }));

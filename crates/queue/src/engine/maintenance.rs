@@ -17,7 +17,7 @@ use crate::index::{Index, NewRow, RowState, Segment};
 use crate::queue::Queue;
 use crate::queue::commit::{fail, fail_if_lost};
 use crate::queue::state::State;
-use crate::row_attributes::AttributeReader;
+use crate::row_attributes::{AttributeReader, RowAttributes};
 use crate::store::file::{ByteRange, RowLocation, SegmentFile, unlink};
 use crate::store::folder::Folder;
 use crate::store::log::Log;
@@ -39,7 +39,16 @@ struct Plan {
     /// The first ids of the segments, which are their keys in the index.
     bases: Vec<RowId>,
     file: Arc<SegmentFile>,
-    rows: Vec<(IndexedRow, Arc<SegmentFile>, u64)>,
+    rows: Vec<PlannedRow>,
+}
+
+/// A row that is moved.
+struct PlannedRow {
+    row: IndexedRow,
+    file: Arc<SegmentFile>,
+    inserted_ms: u64,
+    /// It keeps its place among the others, also if priorities age.
+    priority: i64,
 }
 
 /// Marks that somebody compacts or writes a checkpoint, as long as this value lives.
@@ -103,7 +112,7 @@ impl Queue {
             let limit = self.shared.options.segment_bytes;
             let Some(plan) = plan(&mut state, &self.folder, (from, limit), worth)? else { return Ok(()) };
             drop(state);
-            from = plan.rows.last().map_or(from, |(row, ..)| RowId(row.id.0 + 1));
+            from = plan.rows.last().map_or(from, |last| RowId(last.row.id.0 + 1));
             let segment = self.rewrite(&plan)?;
             let mut state = self.lock();
             if state.epoch != plan.epoch || state.dropped {
@@ -119,7 +128,7 @@ impl Queue {
     /// Writes the rows of a plan into a new file, without holding the lock.
     fn rewrite(&self, plan: &Plan) -> Result<Segment, Error> {
         let (disk, path, segment_id) = (self.folder.disk(), plan.file.path(), *plan.file.id());
-        let first = plan.rows.first().map_or(RowId(0), |(row, ..)| row.id);
+        let first = plan.rows.first().map_or(RowId(0), |first| first.row.id);
         let mut segment = Segment::active(plan.file.clone(), first);
         let mut output = Output::create(disk, &path).map_err(Error::disk(&path))?;
         let mut put = |bytes: &[u8]| output.write_all(bytes).map_err(Error::disk(&path));
@@ -127,15 +136,19 @@ impl Queue {
         let mut end = SEGMENT_HEADER as u64;
         let time_ms = self.shared.now_ms();
         let mut rows = plan.rows.iter().peekable();
-        while let Some((row, ..)) = rows.peek() {
-            let (first, mut before) = (row.id, row.id);
+        while let Some(next) = rows.peek() {
+            let (first, mut before) = (next.row.id, next.row.id);
             let mut bytes = vec![0; BATCH_HEADER];
-            while let Some((row, file, inserted_ms)) = rows.next_if(|_| bytes.len() < MOVED_BATCH) {
-                let contents = place_of(row, file).read(row.id)?;
-                let at = encode_moved(&mut bytes, row.id, before, *inserted_ms, &contents);
+            while let Some(PlannedRow { row, file, inserted_ms, priority }) =
+                rows.next_if(|_| bytes.len() < MOVED_BATCH)
+            {
+                let (inserted_ms, contents) = (*inserted_ms, place_of(row, file).read(row.id)?);
+                let at = encode_moved(&mut bytes, row.id, before, inserted_ms, &contents);
                 let (offset, len) = (end + at as u64, bytes.len() - at);
-                let attributes = AttributeReader::read(self.attribute_reader.as_ref(), time_ms, &contents);
-                segment.push(&NewRow { id: row.id, offset, len, time_ms: *inserted_ms, attributes });
+                let said =
+                    AttributeReader::read(self.attribute_reader.as_ref(), time_ms, inserted_ms, &contents);
+                let attributes = RowAttributes { priority: *priority, ..said };
+                segment.push(&NewRow { id: row.id, offset, len, time_ms: inserted_ms, attributes });
                 before = row.id;
             }
             batch::seal(
@@ -234,7 +247,9 @@ fn plan(
         let old = segment.file().clone();
         old.open()?;
         for (row, _) in listed {
-            rows.push((row, old.clone(), segment.time_ms(row.id)));
+            let (inserted_ms, priority) =
+                (segment.time_ms(row.id), segment.row_keys(row.id)?.order_key.priority);
+            rows.push(PlannedRow { row, file: old.clone(), inserted_ms, priority });
         }
     }
     Ok(Some(Plan { epoch: state.epoch, bases, file, rows }))
@@ -251,7 +266,7 @@ fn exchange(index: &mut Index, plan: &Plan, mut segment: Segment) -> Result<(), 
             old.push(gone.file().clone());
         }
     }
-    for (row, ..) in &plan.rows {
+    for PlannedRow { row, .. } in &plan.rows {
         let row_state = now.get(&row.id).copied().unwrap_or(RowState::Gone);
         if row_state != RowState::Waiting {
             segment.change(row.id, RowState::Waiting, row_state)?;

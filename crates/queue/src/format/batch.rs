@@ -4,8 +4,9 @@ use std::path::Path;
 
 use crate::Error;
 use crate::format::dedupe::DEDUPE;
+use crate::format::delivery_rate::RATE;
 use crate::format::lease_record::LEASES;
-use crate::format::order::{CONCURRENCY, DUE, FIFO, PRIORITY};
+use crate::format::order::{AGE, CONCURRENCY, DUE, FIFO, PRIORITY};
 use crate::format::readers::READERS;
 use crate::format::record::RowId;
 use crate::format::retention::KEEP;
@@ -54,8 +55,18 @@ impl SegmentName {
 }
 
 /// The feature flags that this version knows.
-pub(crate) const KNOWN_FEATURES: u64 =
-    TRANSACTIONS | LEASES | POLICIES | DUE | PRIORITY | FIFO | DEDUPE | KEEP | READERS | CONCURRENCY;
+pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS
+    | LEASES
+    | POLICIES
+    | DUE
+    | PRIORITY
+    | FIFO
+    | DEDUPE
+    | KEEP
+    | READERS
+    | CONCURRENCY
+    | AGE
+    | RATE;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::format::batch::IndexLocation;
 use crate::format::batch::{Incarnation, KNOWN_FEATURES, SegmentName};
 use crate::format::dedupe::{DEDUPE, Dedupe, DedupeEntry, decode_dedupe_entries, encode_dedupe_entries};
+use crate::format::delivery_rate::{DeliveryRate, RATE};
 use crate::format::lease_record::{LEASES, Leases};
 use crate::format::order::{DUE, Order};
 use crate::format::origin::Journal;
@@ -60,6 +61,8 @@ pub struct Definition {
     pub dedupe: Option<Dedupe>,
     /// How long acknowledged rows are kept and can be replayed, in milliseconds; 0 for not at all.
     pub keep_ms: u64,
+    /// How many rows may be given within a time; none: as many as are taken.
+    pub rate: Option<DeliveryRate>,
     /// The readers, each of which gets every row; none: each row is delivered once.
     pub readers: Vec<String>,
 }
@@ -99,7 +102,8 @@ impl Definition {
         let dedupe = if self.dedupe.is_some() { DEDUPE } else { 0 };
         let keep = if self.is_keeping() { KEEP } else { 0 };
         let readers = if self.readers.is_empty() { 0 } else { READERS };
-        transactions | self.policy.features() | self.order.features() | dedupe | keep | readers
+        let rate = if self.rate.is_some() { RATE } else { 0 };
+        transactions | self.policy.features() | self.order.features() | dedupe | keep | readers | rate
     }
 }
 
@@ -204,6 +208,9 @@ impl Checkpoint {
             encode_names(&self.definition.readers, &mut body);
             self.ended.iter().for_each(|ended| encode_ended(ended, &mut body));
         }
+        if let Some(rate) = self.definition.rate {
+            rate.encode(&mut body);
+        }
         let mut out = Vec::with_capacity(PREFIX + body.len());
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -282,7 +289,9 @@ impl Checkpoint {
             readers = decode_names(reader)?;
             ended = readers.iter().map(|_| decode_ended(reader)).collect::<Option<_>>()?;
         }
-        let definition = Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, readers };
+        let rate = if features & RATE != 0 { Some(DeliveryRate::decode(reader)?) } else { None };
+        let definition =
+            Definition { sync, schema, transactional, policy, order, dedupe, keep_ms, rate, readers };
         Some(Checkpoint {
             incarnation,
             replay_from,

@@ -14,6 +14,9 @@ pub(crate) const FIFO: u64 = 0x20;
 /// The feature flag of queues that give several rows of a message group at once.
 pub(crate) const CONCURRENCY: u64 = 0x200;
 
+/// The feature flag of queues with priorities that age.
+pub(crate) const AGE: u64 = 0x400;
+
 /// The columns that decide when a row is delivered and in which order, by their numbers in the row
 /// layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +30,9 @@ pub struct Order {
     pub fifo: Option<u32>,
     /// How many rows of a message group may be owned at the same time; 0 counts as 1.
     pub concurrency: u32,
+    /// A row that was inserted so many seconds earlier comes before one whose priority is better by 1, so that no
+    /// row waits forever; 0: priorities do not age.
+    pub age_s: u32,
 }
 
 impl Order {
@@ -35,14 +41,18 @@ impl Order {
         let due = if self.due.is_some() { DUE } else { 0 };
         let priority = if self.priority.is_some() { PRIORITY } else { 0 };
         let fifo = if self.fifo.is_some() { FIFO } else { 0 };
-        due | priority | fifo | if self.fifo.is_some() && self.concurrency > 1 { CONCURRENCY } else { 0 }
+        let concurrency = if self.fifo.is_some() && self.concurrency > 1 { CONCURRENCY } else { 0 };
+        let age = if self.priority.is_some() && self.age_s > 0 { AGE } else { 0 };
+        due | priority | fifo | concurrency | age
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let columns = [self.due, self.priority, self.fifo];
         columns.into_iter().flatten().for_each(|column| put_varint(out, u64::from(column)));
-        if self.features() & CONCURRENCY != 0 {
-            put_varint(out, u64::from(self.concurrency));
+        for (flag, number) in [(CONCURRENCY, self.concurrency), (AGE, self.age_s)] {
+            if self.features() & flag != 0 {
+                put_varint(out, u64::from(number));
+            }
         }
     }
 
@@ -54,6 +64,7 @@ impl Order {
         };
         let (due, priority, fifo) = (number(DUE)?, number(PRIORITY)?, number(FIFO)?);
         let concurrency = number(CONCURRENCY)?.unwrap_or(0);
-        Some(Order { due, priority, fifo, concurrency })
+        let age_s = number(AGE)?.unwrap_or(0);
+        Some(Order { due, priority, fifo, concurrency, age_s })
     }
 }

@@ -99,7 +99,7 @@ impl Queue {
                 sealed.into_iter().for_each(|sealed| self.seal(&mut state, sealed));
                 written
             }
-            other => other.map(|()| BatchPosition { offset: 0, file: None }),
+            other => other.map(|()| BatchPosition { offset: 0, file: None, time_ms: 0 }),
         };
         let outcome = match written {
             Ok(written) => {
@@ -157,12 +157,12 @@ impl Queue {
         }
         let offset = log.end();
         let first = batch.rows.first().map_or(RowId(0), |row| row.id);
-        let header = Header { kind: Kind::Records, first, synced: 0, time_ms: self.shared.now_ms() };
-        log.write(&mut batch.bytes, header)?;
+        let time_ms = self.shared.now_ms();
+        log.write(&mut batch.bytes, Header { kind: Kind::Records, first, synced: 0, time_ms })?;
         if self.is_synced(batch) {
             log.sync()?;
         }
-        Ok(BatchPosition { offset, file: Some(log.file().clone()) })
+        Ok(BatchPosition { offset, file: Some(log.file().clone()), time_ms })
     }
 
     /// Notes that a segment was closed.
@@ -188,9 +188,12 @@ impl Queue {
         let mut new = Vec::new();
         for row in &batch.rows {
             let (id, bytes) = (row.id, batch.row(row));
-            let attributes = AttributeReader::read(self.attribute_reader.as_ref(), now_ms, bytes);
+            let attributes =
+                AttributeReader::read(self.attribute_reader.as_ref(), now_ms, written.time_ms, bytes);
             let (offset, due_ms) = (written.offset + row.at as u64, attributes.due_ms);
-            state.index.push(&file, &NewRow { id, offset, len: row.len, time_ms: now_ms, attributes })?;
+            state
+                .index
+                .push(&file, &NewRow { id, offset, len: row.len, time_ms: written.time_ms, attributes })?;
             match row.owner {
                 Some(owner) => {
                     state.own(&[id], Ownership { owner, since_ms: now_ms })?;
@@ -320,6 +323,8 @@ impl Queue {
 struct BatchPosition {
     offset: u64,
     file: Option<Arc<SegmentFile>>,
+    /// When it was written, as the batch says.
+    time_ms: u64,
 }
 
 /// A segment that was closed, and the id that the next row had then.

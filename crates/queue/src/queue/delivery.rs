@@ -29,6 +29,13 @@ pub(crate) fn deliver(
     if state.is_held() {
         return Ok(());
     }
+    if let Some(limit) = &state.rate_limit {
+        // Who waits looks how many may be given; if none may, when that is over.
+        if !limit.is_stalled() && !candidates.is_empty() {
+            state.waiters.wake_all(&Notification::Again);
+        }
+        return Ok(());
+    }
     if state.index.has_priorities() && !state.waiters.is_empty() {
         candidates = in_delivery_order(state, candidates)?;
     }

@@ -8,7 +8,9 @@ use crate::queue::Queue;
 use crate::queue::delivery::{Candidate, deliver};
 use crate::queue::lease_table::{LeaseEntry, LeaseStatus};
 use crate::queue::owner::OwnerId;
+use crate::queue::rate_limit::RateLimit;
 use crate::queue::state::State;
+use crate::queue::waiter::Notification;
 
 /// Rows whose leases end in one turn, before others get the queue.
 const DUE_MAX: usize = 512;
@@ -28,6 +30,7 @@ impl Queue {
             .chain(self.dead_letters_due_at(state))
             .chain(scheduled)
             .chain(over)
+            .chain(state.rate_limit.as_ref().and_then(RateLimit::due))
             .min();
         let Some(due) = due else { return };
         if state.leases.next_check_ms.is_none_or(|next| due < next) {
@@ -36,8 +39,27 @@ impl Queue {
         }
     }
 
-    /// Expires leases and delays, makes due rows available, and removes kept rows whose retention time is
-    /// over.
+    /// How many of these rows may be given now. If none may, who waits is woken when that is over.
+    pub(crate) fn rows_left(&self, state: &mut State, rows_max: usize) -> usize {
+        let Some(limit) = &mut state.rate_limit else { return rows_max };
+        let up_ms = self.clock().up_ms;
+        let left = limit.left(up_ms);
+        if left == 0 {
+            limit.stall();
+            self.schedule_due(state, up_ms);
+        }
+        rows_max.min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    /// Notes that rows are given, for the rate.
+    pub(crate) fn note_given(&self, state: &mut State, rows: usize) {
+        if let Some(limit) = &mut state.rate_limit {
+            limit.note(self.clock().up_ms, rows as u64);
+        }
+    }
+
+    /// Expires leases and delays, makes due rows available, removes kept rows whose retention time is over, and
+    /// wakes who waits for the rate.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].
@@ -48,6 +70,9 @@ impl Queue {
             let clock = self.clock();
             let ended = self.end_due_now(&mut state)?;
             let kept = self.trim_kept(&mut state)?;
+            if state.rate_limit.as_mut().is_some_and(|limit| limit.end_stall(clock.up_ms)) {
+                state.waiters.wake_all(&Notification::Again);
+            }
             state.leases.next_check_ms = None;
             self.schedule_due(&mut state, clock.up_ms);
             let more =

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::format::batch::Incarnation;
+use crate::format::delivery_rate::DeliveryRate;
 use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
@@ -16,6 +17,7 @@ use crate::queue::dedupe_state::DedupeState;
 use crate::queue::lease_table::{Clock, LeaseTable};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::rate::Rate;
+use crate::queue::rate_limit::RateLimit;
 use crate::queue::readers::ReaderSet;
 use crate::queue::waiter::WaitList;
 use crate::recovery::RecoveredState;
@@ -93,6 +95,8 @@ pub(crate) struct State {
     pub(crate) holds: usize,
     /// Whether somebody has paused the queue.
     pub(crate) is_paused: bool,
+    /// How many rows may be given, if only so many may be within a time.
+    pub(crate) rate_limit: Option<RateLimit>,
     /// The copy that is being made meanwhile.
     pub(crate) copy_state: Option<CopyState>,
     pub(crate) failed: Option<Arc<str>>,
@@ -104,7 +108,7 @@ pub(crate) struct State {
 
 impl State {
     /// The state of a queue that nobody uses yet.
-    pub(crate) fn new(recovered: RecoveredState, clock: Clock) -> State {
+    pub(crate) fn new(recovered: RecoveredState, rate: Option<DeliveryRate>, clock: Clock) -> State {
         let owners = owners_of(&recovered, clock.wall_ms);
         let mut leases = LeaseTable::opened(recovered.leases, recovered.failures, clock);
         let prepared = recovered.prepared_rows.iter().flat_map(|(_, rows)| rows);
@@ -143,6 +147,7 @@ impl State {
             watched: false,
             holds: 0,
             is_paused: recovered.is_paused,
+            rate_limit: rate.map(RateLimit::new),
             copy_state: None,
             failed: None,
             dropped: false,

@@ -6,6 +6,7 @@ use crate::format::record::RowId;
 use crate::index::Segment;
 use crate::queue::Queue;
 use crate::queue::owner::Ownership;
+use crate::queue::rate_limit::RateLimit;
 use crate::queue::readers::ReaderStatus;
 use crate::store::log::Log;
 use crate::{Counters, Error, Status};
@@ -50,7 +51,8 @@ impl Queue {
                 + state.arrivals.memory()
                 + state.scheduled.memory()
                 + state.dedupe.window.memory()
-                + state.readers.memory()) as u64,
+                + state.readers.memory()
+                + state.rate_limit.as_ref().map_or(0, RateLimit::memory)) as u64,
             waiters: state.waiters.len() as u64,
             paused: u64::from(state.is_paused),
             written_per_s: state.written.per_second(now_ms),

@@ -84,7 +84,8 @@ impl LogReplay {
                 }
                 let time_ms = moved.unwrap_or(time_ms);
                 let row = batch.body.get(at + ROW_SUM..at + len).unwrap_or_default();
-                let attributes = AttributeReader::read(self.attribute_reader.as_ref(), self.now_ms, row);
+                let attributes =
+                    AttributeReader::read(self.attribute_reader.as_ref(), self.now_ms, time_ms, row);
                 self.index.push(batch.file, &NewRow { id, offset, len, time_ms, attributes })?;
                 if self.was_kept(id) {
                     self.index.set_kept(id)?;

@@ -87,11 +87,13 @@ impl Run {
             Order { fifo: Some(1), ..Order::default() },
             Order { due, priority, fifo, ..Order::default() },
             Order { fifo, concurrency: 2, ..Order::default() },
-            Order { due, priority, fifo, concurrency: 3 },
+            Order { due, priority, fifo, concurrency: 3, age_s: 0 },
+            Order { priority, age_s: 2, ..Order::default() },
+            Order { due, priority, fifo, concurrency: 2, age_s: 1 },
         ];
-        let order = orders[usize::try_from(seed / 3 % 8).unwrap()];
+        let order = orders[usize::try_from(seed / 3 % 10).unwrap()];
         let definition = ordered(sync, WHOLE, order);
-        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 24 % 3).unwrap()];
+        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 30 % 3).unwrap()];
         let dedupe = for_ms.map(|for_ms| Dedupe { column: 2, for_ms });
         engine.create(Path::new(FOLDER), &Definition { transactional: true, dedupe, ..definition }).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
@@ -159,6 +161,10 @@ impl Run {
                 None => None,
             };
             let priority = priority.filter(|_| self.order.priority.is_some()).unwrap_or(0);
+            let priority = match i64::from(self.order.age_s) {
+                0 => priority,
+                age_s => priority * age_s + i64::try_from(wall() / 1000).unwrap(),
+            };
             rows.push(Row { text, due_ms, priority, key, has });
         }
         (rows, bytes)

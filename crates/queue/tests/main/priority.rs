@@ -9,11 +9,11 @@ use disk::faults::FaultDisk;
 use queue::{Engine, Error, Order, Queue, Session, Sync, Target, WaitOptions, WaitOutcome};
 
 use crate::support::{
-    Begins, FOLDER, TestQueue, WHOLE, all, ends, ordered, ordered_row, poll, session, text_of, texts, timed,
-    whole_row,
+    Begins, FOLDER, TestQueue, WHOLE, all, ends, ordered, ordered_row, pass_ms, poll, session, text_of,
+    texts, timed, whole_row,
 };
 
-const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None, concurrency: 0 };
+const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None, concurrency: 0, age_s: 0 };
 
 fn put(queue: &Queue, rows: &[(Option<i64>, &str)]) {
     let rows: Vec<Vec<u8>> = rows.iter().map(|(priority, text)| whole_row(*priority, None, text)).collect();
@@ -193,4 +193,28 @@ fn downgrade_refused() {
     let files: Vec<Vec<u8>> = names.map(|name| opened.disk.bytes(&name).unwrap()).collect();
     let flags = files.iter().filter(|bytes| !bytes.is_empty()).map(|bytes| bytes[16..24].to_vec());
     assert!(flags.collect::<Vec<_>>().iter().all(|flags| *flags == 16u64.to_le_bytes()));
+}
+
+#[test]
+fn a_priority_that_ages_lets_no_row_wait_forever() {
+    for sync in [Sync::Always, Sync::Interval, Sync::Never] {
+        let order = Order { age_s: 10, ..PRIORITY };
+        let mut opened = TestQueue::new(&ordered(sync, WHOLE, order));
+        put(&opened.queue, &[(Some(3), "waits")]);
+        pass_ms(29_000);
+        put(&opened.queue, &[(None, "before it")]);
+        pass_ms(2_000);
+        put(&opened.queue, &[(Some(0), "after it"), (Some(-1), "urgent")]);
+        let expected = ["urgent", "before it", "waits", "after it"];
+        for round in 0..3 {
+            let mut taker = session(1);
+            assert_eq!(take(&mut taker, &opened.queue, 9), expected, "{sync:?} {round}");
+            taker.abort().unwrap();
+            match round {
+                0 => opened.queue.compact().unwrap(),
+                _ => opened = opened.reopened(),
+            }
+        }
+        assert_eq!(opened.queue.definition().order, order);
+    }
 }

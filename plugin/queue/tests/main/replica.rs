@@ -4,7 +4,7 @@
 use crate::server::{Client, Server};
 
 /// What ALTER TABLE can say of a queue, and back to what it was.
-const OPTIONS: [(&str, &str); 17] = [
+const OPTIONS: [(&str, &str); 19] = [
     ("SYNC='interval'", "SYNC=DEFAULT"),
     ("TRIES=3", "TRIES=0"),
     ("BACKOFF='1,2,3'", "BACKOFF=''"),
@@ -14,9 +14,11 @@ const OPTIONS: [(&str, &str); 17] = [
     ("TOKEN='body'", "TOKEN=''"),
     ("DUE='n'", "DUE=''"),
     ("PRIORITY='n'", "PRIORITY=''"),
+    ("PRIORITY='n' AGE=9", "PRIORITY='' AGE=0"),
     ("FIFO='k'", "FIFO=''"),
     ("FIFO='k' CONCURRENCY=3", "FIFO='' CONCURRENCY=DEFAULT"),
     ("DEDUPE='k' DEDUPE_FOR=60", "DEDUPE='' DEDUPE_FOR=DEFAULT"),
+    ("RATE='5/60'", "RATE=''"),
     ("KEEP=60", "KEEP=0"),
     ("KEEP=60 READERS='x,y'", "KEEP=0 READERS=''"),
     ("TRANSACTIONAL=1", "TRANSACTIONAL=0"),

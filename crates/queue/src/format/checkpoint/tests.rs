@@ -10,6 +10,7 @@ use crate::Error;
 use crate::format::batch::IndexLocation;
 use crate::format::batch::SegmentName;
 use crate::format::dedupe::{Dedupe, DedupeEntry, encode_dedupe_entries};
+use crate::format::delivery_rate::DeliveryRate;
 use crate::format::lease_record::{Lease, Leases, Phase, Span};
 use crate::format::origin::{Journal, Origin, Source};
 use crate::format::record::RowId;
@@ -41,7 +42,7 @@ fn example() -> Checkpoint {
         shows_delivery_info: true,
     };
     let (sync, schema) = (Sync::Interval, b"columns".to_vec());
-    let order = Order { due: Some(300), priority: Some(7), fifo: Some(2), concurrency: 5 };
+    let order = Order { due: Some(300), priority: Some(7), fifo: Some(2), concurrency: 5, age_s: 600 };
     let dedupe = Some(Dedupe { column: 200, for_ms: 5000 });
     let dedupe_entries = vec![DedupeEntry { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
     let keep_ms = 3_600_000;
@@ -49,8 +50,9 @@ fn example() -> Checkpoint {
     let readers = vec!["audit".to_owned(), "mail".to_owned()];
     let mut ended = vec![RowIdSet::default(), RowIdSet::default()];
     ended[1].add(70, 71);
+    let rate = Some(DeliveryRate { rows: 7, span_ms: 9000 });
     let definition =
-        Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms, readers };
+        Definition { sync, schema, transactional: true, policy, order, dedupe, keep_ms, rate, readers };
     let span = Span { since_ms: 1_700_000_000_000, for_ms: 3000 };
     let lease = Lease { row: RowId(71), number: 40, secret: 6, failed: 1, phase: Phase::Leased(span) };
     let leases = Leases { ceiling: 64, rows: vec![lease] };
@@ -147,6 +149,7 @@ fn a_checkpoint_without_features_has_nothing_of_them() {
     encode_kept(&with.kept, &mut list);
     encode_names(&with.definition.readers, &mut list);
     with.ended.iter().for_each(|ended| encode_ended(ended, &mut list));
+    with.definition.rate.unwrap().encode(&mut list);
     assert_eq!(bytes.len() + list.len(), with.encode().len());
     assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
     assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);
