@@ -248,6 +248,22 @@ impl Queue {
         self.write_deferred(state)
     }
 
+    /// Ends rows that were ended in the queue which this one copies.
+    pub(crate) fn end_copied(&self, rows: &[RowId]) -> Result<(), Error> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let written = self.lock_with_room().and_then(|mut state| {
+            state.next_batch.acknowledge(rows, EndKind::Acknowledged);
+            self.commit(state)
+        });
+        match written {
+            // The copy was given up.
+            Err(Error::Dropped) => Ok(()),
+            other => other,
+        }
+    }
+
     /// Ends rows that a reader was given. They are durable as those of [`Queue::acknowledge`].
     pub(crate) fn end_for_reader(&self, reader: usize, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
         let mut state = self.lock_with_room()?;

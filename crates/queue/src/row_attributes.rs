@@ -77,8 +77,8 @@ impl AttributeReader {
         if due_ms > now_ms { due_ms } else { 0 }
     }
 
-    /// If priorities age, the time at which a row of priority 0 would have had to come to be its neighbour: so it is
-    /// fixed when the row comes.
+    /// If priorities age, the time at which a row of priority 0 would have had to come to be its neighbour:
+    /// so it is fixed when the row comes.
     fn priority(&self, inserted_ms: u64, row: &[u8]) -> i64 {
         let Some(column) = self.order.priority.map(column_index) else { return 0 };
         let value = self.schema.integer(row, column);

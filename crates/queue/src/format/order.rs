@@ -30,8 +30,8 @@ pub struct Order {
     pub fifo: Option<u32>,
     /// How many rows of a message group may be owned at the same time; 0 counts as 1.
     pub concurrency: u32,
-    /// A row that was inserted so many seconds earlier comes before one whose priority is better by 1, so that no
-    /// row waits forever; 0: priorities do not age.
+    /// A row that was inserted so many seconds earlier comes before one whose priority is better by 1, so
+    /// that no row waits forever; 0: priorities do not age.
     pub age_s: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Message groups: of the rows with the same key only the first ones are delivered, as many as may be owned at
-//! the same time: usually one.
+//! Message groups: of the rows with the same key only the first ones are delivered, as many as may be owned
+//! at the same time: usually one.
 
 use std::collections::BTreeSet;
 

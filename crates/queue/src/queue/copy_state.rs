@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::Error;
 use crate::format::record::RowId;
 use crate::format::retention::RetainedRun;
 use crate::queue::Queue;
-use crate::queue::batch::EndKind;
 
 /// The state of a copy that is being made.
 #[derive(Debug, Default)]
@@ -77,23 +75,5 @@ impl Successor {
     pub(crate) fn translate(&self, epoch: u64, rows: &[RowId]) -> Option<Vec<RowId>> {
         let rows = rows.iter().filter_map(|row| self.rows.get(row).copied());
         (epoch == self.of).then(|| rows.collect())
-    }
-}
-
-impl Queue {
-    /// Ends rows that were ended in the queue which this one copies.
-    pub(crate) fn end_copied(&self, rows: &[RowId]) -> Result<(), Error> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let written = self.lock_with_room().and_then(|mut state| {
-            state.next_batch.acknowledge(rows, EndKind::Acknowledged);
-            self.commit(state)
-        });
-        match written {
-            // The copy was given up.
-            Err(Error::Dropped) => Ok(()),
-            other => other,
-        }
     }
 }

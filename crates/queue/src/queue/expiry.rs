@@ -58,8 +58,8 @@ impl Queue {
         }
     }
 
-    /// Expires leases and delays, makes due rows available, removes kept rows whose retention time is over, and
-    /// wakes who waits for the rate.
+    /// Expires leases and delays, makes due rows available, removes kept rows whose retention time is over,
+    /// and wakes who waits for the rate.
     ///
     /// # Errors
     /// Those of [`Queue::extend`].

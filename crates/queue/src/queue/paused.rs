@@ -1,5 +1,5 @@
-//! Pausing a queue: nobody is given a row until it is resumed, also over a restart. What was given before goes
-//! on: it is acknowledged, extended and returned as usual, and new rows are published.
+//! Pausing a queue: nobody is given a row until it is resumed, also over a restart. What was given before is
+//! acknowledged, extended and returned as usual, and new rows are published.
 
 use std::io;
 

@@ -52,7 +52,7 @@ fn so_many_rows_are_given_within_a_time_and_the_others_after_it() {
         assert_eq!(take(&mut one, queue, 9), ["d"]);
         let opened = opened.reopened();
         assert_eq!(opened.queue.definition().rate, Some(RATE));
-        assert_eq!(take(&mut session(1), &opened.queue, 9), ["d", "e", "f"], "a restart begins anew");
+        assert_eq!(take(&mut session(1), &opened.queue, 9), ["d", "e", "f"], "a restart begins a new span");
     }
 }
 
@@ -71,8 +71,8 @@ fn a_queue_that_is_altered_has_the_rate_that_it_is_given() {
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 const COUNT: usize = 24;
 
-/// Sessions wait with and without a condition; each row comes to one of them when its time has come, and no span
-/// has more than the rate.
+/// Sessions wait with and without a condition; each row comes to one of them when its time has come, and no
+/// span has more than the rate.
 #[test]
 fn who_waits_is_given_rows_at_the_rate() {
     for fifo in [None, Some(2)] {
