@@ -31,7 +31,7 @@ pub(crate) fn run_tests(arguments: &[String]) -> Result<()> {
     let (install, names): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|argument| *argument == "--install");
     if !install.is_empty() {
-        setup::install(&NEEDED)?;
+        prepare()?;
     } else if let Some(why) = missing() {
         bail!("{why}; 'cargo xtask guest --install' installs it");
     }
@@ -41,6 +41,11 @@ pub(crate) fn run_tests(arguments: &[String]) -> Result<()> {
     }
     println!("{}", tests(&names)?);
     Ok(())
+}
+
+/// Installs what is needed.
+pub(crate) fn prepare() -> Result<()> {
+    setup::install(&NEEDED)
 }
 
 /// Why a guest is impossible here.

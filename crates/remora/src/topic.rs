@@ -32,6 +32,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "manual/queue-transactions",
     "manual/queue-leases",
     "manual/queue-schedules",
+    "manual/queue-patterns",
     "manual/queue-operation",
     "manual/queue-clients",
     "manual/scripting",

@@ -56,6 +56,8 @@ mod many_clients;
 mod message_groups;
 #[path = "main/node_client.rs"]
 mod node_client;
+#[path = "main/patterns.rs"]
+mod patterns;
 #[path = "main/paused.rs"]
 mod paused;
 #[path = "main/php_client.rs"]

@@ -34,7 +34,7 @@ pub(crate) fn missing() -> Option<String> {
 }
 
 /// Installs what is needed.
-pub(super) fn prepare() -> Result<()> {
+pub(crate) fn prepare() -> Result<()> {
     setup::install(&NEEDED)?;
     missing().map_or(Ok(()), |why| bail!(why))
 }
