@@ -9,8 +9,8 @@ use disk::faults::FaultDisk;
 use queue::{Engine, Error, Order, Queue, Session, Sync, Target, WaitOptions, WaitOutcome};
 
 use crate::support::{
-    Begins, FOLDER, TestQueue, WHOLE, all, ends, ordered, ordered_row, pass_ms, poll, session, text_of,
-    texts, timed, whole_row,
+    Begins, FOLDER, TestQueue, WHOLE, all, ends, ordered, ordered_row, pass_ms, poll, session, set_wall,
+    text_of, texts, timed, whole_row,
 };
 
 const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None, concurrency: 0, age_s: 0 };
@@ -217,4 +217,34 @@ fn a_priority_that_ages_lets_no_row_wait_forever() {
         }
         assert_eq!(opened.queue.definition().order, order);
     }
+}
+
+/// Times of insertion are kept to the second only; the place of a row is not computed from them again.
+#[test]
+fn a_row_that_is_moved_keeps_its_place_among_rows_that_age() {
+    let order = Order { age_s: 1, ..PRIORITY };
+    let disk = FaultDisk::default();
+    let engine = Engine::start(Arc::new(disk.clone()), timed(8192)).unwrap();
+    engine.create(Path::new(FOLDER), &ordered(Sync::Always, WHOLE, order)).unwrap();
+    let queue = engine.open(Path::new(FOLDER)).unwrap();
+    let opened = TestQueue { disk, engine, queue };
+    set_wall(1_700_000_000_900);
+    put(&opened.queue, &[(Some(0), "first"), (Some(1), "second")]);
+    pass_ms(600);
+    put(&opened.queue, &[(Some(0), "third")]);
+    // Enough that the segment is sealed, and rewritten when they are gone.
+    let long = "x".repeat(120);
+    (0..80).for_each(|_| put(&opened.queue, &[(Some(-9), &long)]));
+    let mut taker = session(1);
+    assert_eq!(take(&mut taker, &opened.queue, 80).len(), 80);
+    taker.end().unwrap();
+    opened.queue.compact().unwrap();
+    assert!(opened.queue.status().counters.compacted > 0);
+    let expected = ["first", "second", "third"];
+    assert_eq!(take(&mut taker, &opened.queue, 3), expected);
+    taker.abort().unwrap();
+    assert_eq!(take(&mut taker, &opened.queue, 3), expected);
+    taker.close().unwrap();
+    let opened = opened.reopened();
+    assert_eq!(take(&mut taker, &opened.queue, 3), expected);
 }

@@ -1,12 +1,15 @@
 //! A queue with a rate gives only so many rows within a time, to whoever takes or waits.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use disk::faults::FaultDisk;
 use queue::{
-    Definition, DeliveryRate, Engine, Options, Order, Queue, Session, Sync, WaitOptions, WaitOutcome,
+    Definition, DeliveryRate, Engine, Interrupter, Options, Order, Queue, Session, Sync, Target, WaitOptions,
+    WaitOutcome,
 };
 
 use crate::support::{
@@ -67,62 +70,75 @@ fn a_queue_that_is_altered_has_the_rate_that_it_is_given() {
     assert_eq!(take(&mut session(2), &new, 9), ["d", "e"]);
 }
 
-/// How many rows were taken, and how many there are.
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
+/// How many rows there are.
 const COUNT: usize = 24;
 
-/// Sessions wait with and without a condition; each row comes to one of them when its time has come, and no
-/// span has more than the rate.
+/// Milliseconds since 1970, as far as the engine knows, by a clock that goes.
+fn clock() -> u64 {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(BEGIN.get_or_init(Instant::now).elapsed().as_millis()).unwrap() + 1_700_000_000_000
+}
+
+/// What a session that waits is given, and when, until it is interrupted.
+fn wait_again_and_again(mut taker: Session, target: &Target, taken: &AtomicUsize) -> Vec<(Instant, String)> {
+    let mut given = Vec::new();
+    // Nobody looks by chance: who is not woken finds nothing.
+    let mut options = WaitOptions { timeout: Some(Duration::from_secs(60)), ..WaitOptions::poll() };
+    while taker.wait(std::slice::from_ref(target), &mut options).unwrap() == WaitOutcome::Taken(0) {
+        given.push((Instant::now(), texts(&taker, &target.queue).remove(0)));
+        taken.fetch_add(1, Ordering::Relaxed);
+    }
+    given
+}
+
+/// Sessions wait with and without a condition; each row comes to one of them when its time has come, and not
+/// before.
 #[test]
 fn who_waits_is_given_rows_at_the_rate() {
     for fifo in [None, Some(2)] {
-        let rate = DeliveryRate { rows: 4, span_ms: 100 };
-        TAKEN.store(0, Ordering::Relaxed);
-        let clock = || {
-            static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-            u64::try_from(BEGIN.get_or_init(Instant::now).elapsed().as_millis()).unwrap() + 1_700_000_000_000
-        };
+        let (rate, taken) = (DeliveryRate { rows: 4, span_ms: 100 }, AtomicUsize::new(0));
         let options = Options { threads: 1, ..Options::new(clock, || [7; 16]) };
         let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
         let order = Order { fifo, ..Order::default() };
         let definition = Definition { rate: Some(rate), ..ordered(Sync::Never, WHOLE, order) };
         engine.create(FOLDER.as_ref(), &definition).unwrap();
         let queue = engine.open(FOLDER.as_ref()).unwrap();
-        let waiter = |number: u64| {
-            let queue = queue.clone();
-            std::thread::spawn(move || {
-                let (mut taker, mut given) = (session(number), Vec::new());
-                let mut target = all(&queue);
+        let mut given: Vec<(Instant, String)> = std::thread::scope(|scope| {
+            let waiter = |number: u64| {
+                let (taker, mut target) = (session(number), all(&queue));
                 if number == 0 {
                     target.filter = Some(Arc::new(Begins("x")));
                 }
-                let mut options =
-                    WaitOptions { timeout: Some(Duration::from_millis(250)), ..WaitOptions::poll() };
-                let began = Instant::now();
-                while TAKEN.load(Ordering::Relaxed) < COUNT && began.elapsed() < Duration::from_secs(60) {
-                    if taker.wait(&[target.clone()], &mut options).unwrap() == WaitOutcome::Taken(0) {
-                        given.push((Instant::now(), texts(&taker, &queue).remove(0)));
-                        TAKEN.fetch_add(1, Ordering::Relaxed);
-                    }
+                let (interrupter, taken) = (taker.interrupter(), &taken);
+                (scope.spawn(move || wait_again_and_again(taker, &target, taken)), interrupter)
+            };
+            let waiters: Vec<_> = (0..4).map(waiter).collect();
+            while queue.status().waiters < 4 {
+                std::thread::yield_now();
+            }
+            let rows: Vec<String> = (0..COUNT).map(|of| format!("{}{of}", ["x", "y"][of % 2])).collect();
+            for some in rows.chunks(5) {
+                put(&queue, &some.iter().map(String::as_str).collect::<Vec<_>>());
+            }
+            let began = Instant::now();
+            while taken.load(Ordering::Relaxed) < COUNT && began.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let end = |(waiter, interrupter): (ScopedJoinHandle<'_, Vec<(Instant, String)>>, Interrupter)| {
+                // It may be between two waits.
+                while !waiter.is_finished() {
+                    interrupter.interrupt();
+                    std::thread::yield_now();
                 }
-                given
-            })
-        };
-        let waiters: Vec<_> = (0..4).map(waiter).collect();
-        while queue.status().waiters < 4 {
-            std::thread::yield_now();
-        }
-        let rows: Vec<String> = (0..COUNT).map(|of| format!("{}{of}", ["x", "y"][of % 2])).collect();
-        for some in rows.chunks(5) {
-            put(&queue, &some.iter().map(String::as_str).collect::<Vec<_>>());
-        }
-        let mut given: Vec<_> = waiters.into_iter().flat_map(|waiter| waiter.join().unwrap()).collect();
+                waiter.join().unwrap()
+            };
+            waiters.into_iter().flat_map(end).collect()
+        });
         given.sort();
-        let texts: std::collections::BTreeSet<&String> = given.iter().map(|(_, text)| text).collect();
+        let texts: BTreeSet<&String> = given.iter().map(|(_, text)| text).collect();
         assert_eq!((given.len(), texts.len()), (COUNT, COUNT), "each row once");
         // The times are those at which the sessions had them, a little after they were given.
         let late = Duration::from_millis(rate.span_ms * (COUNT as u64 / rate.rows - 1) * 9 / 10);
         assert!(given[COUNT - 1].0 - given[0].0 >= late, "{given:?}");
-        drop(engine);
     }
 }
