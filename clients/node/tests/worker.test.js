@@ -304,11 +304,13 @@ here.each('a batch ends without those that failed', async (driver) => {
     for (const job of jobs) {
       if (job.payload === 7 || job.payload === 23) job.fail('not this one', { delay: 3600 });
     }
-    if (jobs.some((job) => job.payload === 24)) throw new Error('the last one');
+    if (jobs.some((job) => job.payload >= 20)) throw new Error('one of the last');
   };
   await new Worker(queue, handler, { batch: 10, log: () => {} }).run({ once: true });
-  // The batch with 24 is tried three times, then its rows are dead. 23 has said when it comes again.
-  assert.deepEqual(sizes, [10, 10, 5, 4, 4]);
+  // The last batch is tried three times, then its rows are dead. They may come again one by one. 23 has said when it
+  // comes again.
+  assert.deepEqual(sizes.slice(0, 3), [10, 10, 5]);
+  assert.equal(sizes.slice(3).reduce((sum, size) => sum + size), 8);
   assert.equal(await here.count(queue.table), 2);
   assert.equal(await here.count(queue.dead), 4);
 });

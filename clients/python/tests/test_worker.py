@@ -189,13 +189,14 @@ class Work(Case):
             for job in jobs:
                 if job.payload in (7, 23):
                     job.fail("not this one", delay=3600)
-            if any(job.payload == 24 for job in jobs):
-                raise OSError("the last one")
+            if any(job.payload >= 20 for job in jobs):
+                raise OSError("one of the last")
 
         with self.assertLogs("remora_queue", "WARNING"):
             work.run(once=True)
-        # The batch with 24 is tried three times, then its rows are dead. 23 has said when it comes again.
-        self.assertEqual(sizes, [10, 10, 5, 4, 4])
+        # The last batch is tried three times, then its rows are dead. They may come again one by one. 23 has said
+        # when it comes again.
+        self.assertEqual((sizes[:3], sum(sizes[3:])), ([10, 10, 5], 8))
         self.assertEqual(self.count("batch"), 2)
         self.assertEqual(self.count("batch_dead"), 4)
 

@@ -229,7 +229,7 @@ impl Prepared {
         tables.iter().for_each(|entry| summary.rewrites.extend(entry.masked()));
         renames.apply(&mut manifest, &mut summary)?;
         let postponed = match request.follow {
-            Some(_) => followed::leave_out(&mut manifest),
+            Some(_) => followed::leave_out(&mut manifest, read.is_part()),
             None => Vec::new(),
         };
         let ledger = Ledger::of_copy(&manifest.id);

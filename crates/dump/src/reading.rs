@@ -54,6 +54,11 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
+    /// Whether not all rows are read, or some values otherwise: what gets them can't take the server's place.
+    pub(crate) fn is_part(&self) -> bool {
+        !self.conditions.is_empty() || !self.masks.is_empty()
+    }
+
     /// A session that reads definitions, with our limit on waiting for locks.
     pub(crate) fn connect(&self, target: &Target) -> Result<Session, Error> {
         let mut session = snapshot::connect(target)?;

@@ -69,7 +69,7 @@ pub fn plan(context: &Context, servers: Servers<'_>, request: &CopyRequest) -> R
     let due: Vec<&TableEntry> = tables.iter().filter(|entry| entry.is_due()).collect();
     let sizes = sizes(&mut session)?;
     let mut waits: Vec<String> = reading::held_up(&reading::unversioned(&tables)).into_iter().collect();
-    waits.extend(request.follow.map(|_| CUT_OVER.to_owned()));
+    waits.extend(request.follow.filter(|_| !read.is_part()).map(|_| CUT_OVER.to_owned()));
     Ok(CopyPlan {
         tables: tables.len(),
         objects: manifest.objects.len(),

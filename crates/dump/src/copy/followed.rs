@@ -32,20 +32,20 @@ pub(super) fn refused(
 }
 
 /// Leaves out what would change rows on the target once more: the log of the source has what it did there.
-/// Returns a line for each.
-pub(super) fn leave_out(manifest: &mut Manifest) -> Vec<String> {
+/// Returns a line for each. `is_part`: the target never takes over, because it has only a part of the rows, or
+/// masked ones.
+pub(super) fn leave_out(manifest: &mut Manifest, is_part: bool) -> Vec<String> {
+    let later = |what: &str| if is_part { String::new() } else { format!("; --cut-over {what}") };
     let mut postponed = Vec::new();
     manifest.objects.retain(|object| match object.kind {
         Kind::Trigger | Kind::Event => {
-            postponed.push(format!(
-                "{}: it would change rows a second time; --cut-over creates it",
-                object.title()
-            ));
+            let later = later("creates it");
+            postponed.push(format!("{}: it would change rows a second time{later}", object.title()));
             false
         }
         Kind::Sequence => {
-            postponed
-                .push(format!("{}: its value is that of the snapshot; --cut-over sets it", object.title()));
+            let later = later("sets it");
+            postponed.push(format!("{}: its value is that of the snapshot{later}", object.title()));
             true
         }
         _ => true,

@@ -4,7 +4,7 @@ use server::Session;
 
 use super::Pair;
 use super::copy::copy;
-use super::copy_follow::{LOG, Random, execute, next, once};
+use super::copy_follow::{LOG, Random, command, execute, next, once};
 use super::mask::{SECRET, search};
 use crate::support::{Ended, of_today, on_products, part_of_today, products, tell};
 
@@ -319,4 +319,31 @@ fn what_can_not_be_decided_or_masked_for_the_log_is_refused_before_anything_is_c
             "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('d', '_remora')";
         assert_eq!(pair.target().value(databases).unwrap().as_deref(), Some("0"));
     });
+}
+
+#[test]
+fn a_copy_of_a_part_is_not_said_to_take_over() {
+    let product = of_today(products())[0];
+    let pair = Pair::new(product, product, &LOG);
+    execute(
+        &mut pair.source(),
+        &[
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, mail VARCHAR(100)) ENGINE=InnoDB",
+            "CREATE TRIGGER d.lower_case BEFORE INSERT ON d.t FOR EACH ROW SET NEW.mail = LOWER(NEW.mail)",
+        ],
+    );
+    let plan = |options: &[&str]| {
+        let options = [&["--dry-run"], options].concat();
+        Ended::of(&command(&pair, &options).output().unwrap()).exits(0).out
+    };
+    let whole = plan(&[]);
+    assert!(
+        whole.contains("a second time; --cut-over creates it") && whole.contains("at a cut-over,"),
+        "{whole}"
+    );
+    for options in [["--where", "d.t:id > 5"], ["--mask", "d.t.mail=null"]] {
+        let part = plan(&options);
+        assert!(part.contains("a second time") && !part.contains("cut-over"), "{options:?}: {part}");
+    }
 }
