@@ -335,7 +335,7 @@ fn a_copy_of_a_part_is_not_said_to_take_over() {
     );
     let plan = |options: &[&str]| {
         let options = [&["--dry-run"], options].concat();
-        Ended::of(&command(&pair, &options).output().unwrap()).exits(0).out
+        Ended::of(&command(&pair, &options).output().unwrap()).exits(3).out
     };
     let whole = plan(&[]);
     assert!(
