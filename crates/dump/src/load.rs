@@ -6,6 +6,7 @@ mod conditional;
 mod dry_run;
 mod follow;
 mod ledger;
+pub(crate) mod leftover;
 mod object;
 mod origin;
 mod other_name;

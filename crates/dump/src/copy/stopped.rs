@@ -3,19 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::catalogue::{Catalogue, OWN_SCHEMA};
-use server::{Flavour, Session, TableName, Version, quote_name};
+use server::{Session, TableName, quote_name};
 
-use crate::load::{Ledger, Lines, drop_statement, fold_of};
+use crate::load::{Ledger, Lines, drop_statement, fold_of, leftover};
 use crate::manifest::{Manifest, TableEntry};
 use crate::selection::Selection;
 use crate::{Context, Error};
 use progress::count;
-
-/// ER_NO_SUCH_TABLE, and MariaDB's ER_NO_SUCH_TABLE_IN_ENGINE.
-const NOT_IN_ENGINE: [u16; 2] = [1146, 1932];
-
-/// ER_TABLESPACE_EXISTS.
-const TABLESPACE_EXISTS: u16 = 1813;
 
 /// Decides which tables of a stopped copy stay. All others that it has made are dropped: those whose
 /// definition has changed or that are gone on the source, and those whose parts can't be compared one by one.
@@ -53,7 +47,7 @@ pub(super) fn adopt(
         let continued =
             entry.filter(|entry| Ledger::is_defined(&lines, entry) && is_comparable(entry, is_other));
         match continued {
-            Some(entry) if opens(session, &name)? => {
+            Some(entry) if leftover::opens(session, &name)? => {
                 made.retain(|made| *made != entry.table.name);
                 kept.push(entry);
             }
@@ -63,8 +57,8 @@ pub(super) fn adopt(
             }
         }
     }
-    if !has_atomic_ddl(session) {
-        made.iter().try_for_each(|name| remove_leftover(session, name))?;
+    if !leftover::is_impossible(session) {
+        made.iter().try_for_each(|name| leftover::remove(session, name))?;
     }
     drop_triggers(session, &kept)?;
     drop_programs(session, (&lines, selection), manifest)?;
@@ -76,37 +70,6 @@ pub(super) fn adopt(
         ));
     }
     Ok(kept.iter().map(|entry| entry.place).collect())
-}
-
-/// Whether a table can be opened. Where DDL is not atomic (MySQL 5.6), a server that is killed while it makes
-/// a table may leave only its definition, and lists it.
-fn opens(session: &mut Session, name: &TableName) -> Result<bool, Error> {
-    match session.execute(&format!("SELECT 1 FROM {name} LIMIT 0")) {
-        Err(error) if NOT_IN_ENGINE.iter().any(|code| error.code() == Some(*code)) => Ok(false),
-        opened => Ok(opened.map(|_| true)?),
-    }
-}
-
-/// Whether a crash leaves a table that was being made or dropped as a whole, or not at all.
-fn has_atomic_ddl(session: &Session) -> bool {
-    let since = if session.about.flavour == Flavour::MariaDb { "10.6" } else { "8.0" };
-    session.about.version >= Version::parse(since)
-}
-
-/// Removes the tablespace that a crash has left of a table that was being made: the server has no table of this
-/// name, and can't make one as long as the file is there. But it replaces the file when another table gets this
-/// name. The caller knows that the file is from a run of ours.
-fn remove_leftover(session: &mut Session, name: &TableName) -> Result<(), Error> {
-    match session.execute(&format!("CREATE TABLE {name} (id INT) ENGINE=InnoDB")) {
-        Err(error) if error.code() == Some(TABLESPACE_EXISTS) => {
-            session.execute(&format!("CREATE TABLE {name} (id INT) ENGINE=MyISAM"))?;
-            session.execute(&format!("ALTER TABLE {name} ENGINE=InnoDB"))?;
-        }
-        Ok(_) => {}
-        // Such as that its database is not there: whoever makes the table is told.
-        Err(_) => return Ok(()),
-    }
-    session.execute(&format!("DROP TABLE {name}")).map(drop).map_err(Error::from)
 }
 
 /// Drops views and programs of the stopped copy that are gone on the source. All others are made again.

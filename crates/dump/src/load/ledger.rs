@@ -7,6 +7,7 @@ use server::catalogue::{OWN_SCHEMA as SCHEMA, Object};
 use server::definition::without_counter;
 use server::{Session, TableName};
 
+use super::leftover;
 use crate::Error;
 use crate::manifest::TableEntry;
 
@@ -69,12 +70,13 @@ impl Ledger {
         format!("remora.{}", self.table.table)
     }
 
+    /// Whether it was made. One of which a crash has left a part records nothing.
     pub(crate) fn exists(&self, session: &mut Session) -> Result<bool, Error> {
         let found = session.value(&format!(
             "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}' AND TABLE_NAME = '{}'",
             self.table.table
         ))?;
-        Ok(found.is_some())
+        Ok(found.is_some() && (leftover::is_impossible(session) || leftover::opens(session, &self.table)?))
     }
 
     /// Creates the database of ledgers.
@@ -90,13 +92,31 @@ impl Ledger {
 
     pub(crate) fn create(&self, session: &mut Session) -> Result<(), Error> {
         self.create_database(session)?;
-        session.execute(&format!(
+        let whole = match self.create_table(session) {
+            Err(error) if leftover::is_left(&error) => false,
+            created => {
+                created?;
+                leftover::is_impossible(session) || leftover::opens(session, &self.table)?
+            }
+        };
+        if !whole {
+            // The server was killed while it made it, so nothing is recorded.
+            self.remove(session)?;
+            self.create_database(session)?;
+            leftover::remove(session, &self.table)?;
+            self.create_table(session)?;
+        }
+        Ok(())
+    }
+
+    fn create_table(&self, session: &mut Session) -> Result<(), server::Error> {
+        let sql = format!(
             "CREATE TABLE IF NOT EXISTS {} (`table` INT UNSIGNED NOT NULL, chunk BIGINT NOT NULL, \
              PRIMARY KEY (`table`, chunk)) ENGINE=InnoDB \
              COMMENT='what remora has loaded; remora removes it when it is over'",
             self.table
-        ))?;
-        Ok(())
+        );
+        session.execute(&sql).map(drop)
     }
 
     /// Records a chunk, as part of the session's transaction.

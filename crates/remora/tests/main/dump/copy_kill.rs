@@ -114,14 +114,27 @@ fn a_kill_at_any_step_of_a_copy_loses_nothing_and_the_next_run_ends_it() {
             source.execute("UPDATE d.t SET v = v + 1 WHERE id IN (3, 400)").unwrap();
             source.execute("DELETE FROM d.t ORDER BY id LIMIT 1").unwrap();
             source.execute("INSERT INTO d.my VALUES (3, 3)").unwrap();
-            go_on(&pair, if is_begun { &["--resume"] } else { &[] }).exits(0);
+            let resume: &[&str] = if is_begun { &["--resume"] } else { &[] };
+            let mut ended = go_on(&pair, resume);
+            if product == Product::MySql56 && remove_empty(&pair, &ended) {
+                ended = go_on(&pair, resume);
+            }
+            ended.exits(0);
             assert_equal(&pair, "d");
         }
     });
 }
 
+/// Removes files that a crash has left empty on MySQL 5.6: no statement does, and a copy names them.
+fn remove_empty(pair: &Pair, ended: &Ended) -> bool {
+    let Some((_, rest)) = ended.err.split_once("has left an empty file ") else { return false };
+    let name = rest.split(' ').next().unwrap();
+    std::fs::remove_file(pair.to.data().join("d").join(name)).unwrap();
+    true
+}
+
 /// MySQL 5.6 makes the file of a definition, the tablespace and its own entry apart: a crash may leave only one
-/// or both of the files.
+/// or both of the files, or a part of the first.
 #[test]
 fn a_table_of_which_a_crash_has_left_only_files_is_copied_again() {
     let old = products().into_iter().filter(|product| *product == Product::MySql56).collect::<Vec<_>>();
@@ -129,7 +142,13 @@ fn a_table_of_which_a_crash_has_left_only_files_is_copied_again() {
         let mut pair = Pair::new(product, product, &[]);
         make(&pair);
         let step = steps(&pair).into_iter().find(|(text, _)| text.contains("TRIGGER")).unwrap();
-        for left in [&["frm"][..], &["ibd"], &["frm", "ibd"]] {
+        for (left, len) in [
+            (&["frm"][..], usize::MAX),
+            (&["ibd"], usize::MAX),
+            (&["frm", "ibd"], usize::MAX),
+            (&["frm"], 100),
+            (&["frm", "ibd"], 0),
+        ] {
             drop(pair.target().execute("DROP DATABASE d"));
             kill(&mut pair, &step, Victim::Remora);
             let folder = pair.to.data().join("d");
@@ -139,11 +158,19 @@ fn a_table_of_which_a_crash_has_left_only_files_is_copied_again() {
                 .map(|path| (std::fs::read(&path).unwrap(), path))
                 .collect();
             pair.target().execute("DROP TABLE d.log").unwrap();
-            files.iter().for_each(|(bytes, path)| std::fs::write(path, bytes).unwrap());
+            for (bytes, path) in &files {
+                let len = if path.ends_with("log.frm") { bytes.len().min(len) } else { bytes.len() };
+                std::fs::write(path, &bytes[..len]).unwrap();
+            }
             let refused = pair.target().execute("SELECT 1 FROM d.log").unwrap_err();
-            assert_eq!(refused.code(), Some(1146), "{left:?}: {refused}");
-            let ended = go_on(&pair, &["--resume"]).exits(0);
-            if left.contains(&"frm") {
+            assert!([Some(1146), Some(1033)].contains(&refused.code()), "{left:?}: {refused}");
+            let mut ended = go_on(&pair, &["--resume"]);
+            assert_eq!(remove_empty(&pair, &ended), len == 0, "{}", ended.err);
+            if len == 0 {
+                ended = go_on(&pair, &["--resume"]);
+            }
+            let ended = ended.exits(0);
+            if left.contains(&"frm") && len == usize::MAX {
                 ended.says(&["of the stopped copy can't be continued"]);
             }
             assert_equal(&pair, "d");
