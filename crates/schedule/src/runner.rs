@@ -20,6 +20,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// The same when there is no table: nobody uses schedules on this server.
 const POLL_WITHOUT_TABLE: Duration = Duration::from_secs(10);
 
+/// How many different texts are remembered, so that each is told once.
+const SAID_MAX: usize = 1000;
+
 /// Errors of the server that end when another connection is done: a lock, a deadlock, a server that is
 /// read-only.
 const PASSING: [u32; 4] = [1205, 1213, 1290, 1317];
@@ -123,6 +126,10 @@ impl Runner {
     }
 
     fn tell(&mut self, pass: &mut Pass, text: String) {
+        // Errors may name values, and so be another one each time.
+        if self.said.len() >= SAID_MAX {
+            self.said.clear();
+        }
         if self.said.insert(text.clone()) {
             pass.told.push(text);
         }
@@ -151,7 +158,10 @@ impl Runner {
                         continue;
                     }
                     let entry = entry.map_or_else(|| Known::new(row, session, &mut shown), Ok)?;
-                    self.deliver_one(&entry, &mut shown, session, now, pass)?;
+                    match entry.attempt(session, now, &mut shown)? {
+                        Ok(delivered) => pass.delivered += delivered,
+                        Err(why) => self.tell(pass, format!("schedule '{}': {why}", entry.row.name)),
+                    }
                     entry
                 }
             };
@@ -177,27 +187,6 @@ impl Runner {
             return Ok(false);
         }
         Ok(true)
-    }
-
-    fn deliver_one(
-        &mut self,
-        entry: &Known,
-        shown: &mut Shown,
-        session: &mut dyn Session,
-        now: Timestamp,
-        pass: &mut Pass,
-    ) -> Result<(), Failed> {
-        let why = match entry.take(session, now) {
-            Ok(delivered) => {
-                pass.delivered += delivered;
-                return Ok(());
-            }
-            Err(Undelivered::Wrong(why)) => why,
-            Err(Undelivered::Server(error)) if PASSING.contains(&error.code) => return Ok(()),
-            Err(Undelivered::Server(error)) => error.to_string(),
-        };
-        self.tell(pass, format!("schedule '{}': {why}", entry.row.name));
-        shown.set_error(session, &entry.row.name, &why)
     }
 }
 
@@ -292,6 +281,23 @@ impl Known {
             }
         }
         Ok(Known { row, next })
+    }
+
+    /// Delivers what has come: how many messages that were, or why not, which is shown.
+    fn attempt(
+        &self,
+        session: &mut dyn Session,
+        now: Timestamp,
+        shown: &mut Shown,
+    ) -> Result<Result<usize, String>, Failed> {
+        let why = match self.take(session, now) {
+            Ok(delivered) => return Ok(Ok(delivered)),
+            Err(Undelivered::Wrong(why)) => why,
+            Err(Undelivered::Server(error)) if PASSING.contains(&error.code) => return Ok(Ok(0)),
+            Err(Undelivered::Server(error)) => error.to_string(),
+        };
+        shown.set_error(session, &self.row.name, &why)?;
+        Ok(Err(why))
     }
 
     /// Delivers what has come, in one transaction. How many messages that were.

@@ -32,8 +32,8 @@ pub(super) fn refused(
 }
 
 /// Leaves out what would change rows on the target once more: the log of the source has what it did there.
-/// Returns a line for each. `is_part`: the target never takes over, because it has only a part of the rows, or
-/// masked ones.
+/// Returns a line for each. `is_part`: the target never takes over, because it has only a part of the rows,
+/// or masked ones.
 pub(super) fn leave_out(manifest: &mut Manifest, is_part: bool) -> Vec<String> {
     let later = |what: &str| if is_part { String::new() } else { format!("; --cut-over {what}") };
     let mut postponed = Vec::new();

@@ -1,5 +1,6 @@
-//! What a crash leaves of a table that a server was making or dropping. MySQL before 8.0 and MariaDB before 10.6
-//! make the file of the definition, the tablespace and their own entry apart, so any of them may be there alone.
+//! What a crash leaves of a table that a server was making or dropping. MySQL before 8.0 and MariaDB before
+//! 10.6 make the file of the definition, the tablespace and their own entry apart, so any of them may be
+//! there alone.
 
 use server::{Flavour, Session, TableName, Version};
 
@@ -41,7 +42,8 @@ pub(crate) fn remove(session: &mut Session, name: &TableName) -> Result<(), Erro
         session.execute(&format!("CREATE TABLE {name} (id INT) ENGINE={engine}")).map(drop)
     };
     match make(session, "InnoDB") {
-        // The server makes no table as long as its tablespace is there, but one that is given the name replaces it.
+        // The server makes no table as long as its tablespace is there, but one that is given the name
+        // replaces it.
         Err(error) if error.code() == Some(TABLESPACE_EXISTS) => {
             make(session, "MyISAM")?;
             session.execute(&format!("ALTER TABLE {name} ENGINE=InnoDB"))?;

@@ -133,8 +133,8 @@ fn remove_empty(pair: &Pair, ended: &Ended) -> bool {
     true
 }
 
-/// MySQL 5.6 makes the file of a definition, the tablespace and its own entry apart: a crash may leave only one
-/// or both of the files, or a part of the first.
+/// MySQL 5.6 makes the file of a definition, the tablespace and its own entry apart: a crash may leave only
+/// one or both of the files, or a part of the first.
 #[test]
 fn a_table_of_which_a_crash_has_left_only_files_is_copied_again() {
     let old = products().into_iter().filter(|product| *product == Product::MySql56).collect::<Vec<_>>();
