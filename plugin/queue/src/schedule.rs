@@ -129,7 +129,6 @@ pub unsafe extern "C" fn rq_next_tick(
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is where the clock of schedules comes from")]
 fn now() -> Timestamp {
     Timestamp::now()
 }

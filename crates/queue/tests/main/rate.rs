@@ -122,7 +122,7 @@ fn who_waits_is_given_rows_at_the_rate() {
             }
             let began = Instant::now();
             while taken.load(Ordering::Relaxed) < COUNT && began.elapsed() < Duration::from_secs(60) {
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::yield_now();
             }
             let end = |(waiter, interrupter): (ScopedJoinHandle<'_, Vec<(Instant, String)>>, Interrupter)| {
                 // It may be between two waits.

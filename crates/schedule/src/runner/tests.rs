@@ -4,16 +4,18 @@ use jiff::Timestamp;
 
 use super::{Failed, POLL, POLL_WITHOUT_TABLE, Pass, Runner, Session};
 
+type Rows = Vec<Vec<Option<String>>>;
+
 /// A server that knows the runner's statements: its table, the messages that were put, and a transaction.
 #[derive(Default)]
 struct Server {
-    rows: Vec<Vec<Option<String>>>,
+    rows: Rows,
     messages: Vec<String>,
     globals: BTreeMap<&'static str, &'static str>,
     /// What each table is: engine and options.
     tables: BTreeMap<&'static str, (&'static str, &'static str)>,
     /// The state at START TRANSACTION.
-    before: Option<(Vec<Vec<Option<String>>>, Vec<String>)>,
+    before: Option<(Rows, Vec<String>)>,
     /// A statement that begins so fails with this.
     fails: Option<(&'static str, u32)>,
     statements: usize,
@@ -46,12 +48,12 @@ impl Server {
     }
 }
 
-fn one(value: &str) -> Vec<Vec<Option<String>>> {
+fn one(value: &str) -> Rows {
     vec![vec![Some(value.to_owned())]]
 }
 
 impl Session for Server {
-    fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failed> {
+    fn query(&mut self, sql: &str) -> Result<Rows, Failed> {
         self.statements += 1;
         if let Some((_, code)) = self.fails.filter(|(start, _)| sql.starts_with(start)) {
             return Err(Failed { code, text: format!("error {code}") });
@@ -221,7 +223,7 @@ fn a_server_without_the_table_is_asked_seldom() {
 fn a_schedule_that_was_changed_meanwhile_is_read_again() {
     struct Changed<'server>(&'server mut Server);
     impl Session for Changed<'_> {
-        fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failed> {
+        fn query(&mut self, sql: &str) -> Result<Rows, Failed> {
             if sql.contains("FOR UPDATE") {
                 self.0.set(4, Some(r#"{"at": "other"}"#));
             }

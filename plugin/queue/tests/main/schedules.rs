@@ -10,7 +10,9 @@ use crate::server::{Client, Server};
 /// How many schedules are delivered at the same second, so that a kill finds some half done.
 const SCHEDULES: usize = 20;
 
-fn add(client: &mut Client, name: &str, spec: &str, zone: &str, target: &str, body: &str) {
+/// `at`: the expression, and its time zone.
+fn add(client: &mut Client, name: &str, at: (&str, &str), target: &str, body: &str) {
+    let (spec, zone) = at;
     client.run(&format!("CALL mysql.queue_schedule('{name}', '{spec}', '{zone}', '{target}', '{body}')"));
 }
 
@@ -19,7 +21,7 @@ fn until(client: &mut Client, sql: &str, value: i64) {
     let started = Instant::now();
     while client.value(sql) != Some(value) {
         assert!(started.elapsed() < Duration::from_secs(60), "{sql}: {:?}", client.value(sql));
-        std::thread::sleep(Duration::from_millis(20));
+        client.run("DO SLEEP(0.02)");
     }
 }
 
@@ -63,14 +65,8 @@ fn killed_again_and_again(mut server: Server) {
     client.run("CREATE TABLE q (name VARCHAR(20), at DATETIME(6)) ENGINE=QUEUE TRANSACTIONAL=1");
     for of in 0..SCHEDULES {
         let name = format!("of {of}");
-        add(
-            &mut client,
-            &name,
-            "* * * * * *",
-            "UTC",
-            "d.q",
-            &format!(r#"{{"name": "{name}", "at": "{{tick}}"}}"#),
-        );
+        let body = format!(r#"{{"name": "{name}", "at": "{{tick}}"}}"#);
+        add(&mut client, &name, ("* * * * * *", "UTC"), "d.q", &body);
     }
     client.run("UPDATE mysql.queue_schedule SET missed = 'all'");
     let mut before = 0;
@@ -81,7 +77,7 @@ fn killed_again_and_again(mut server: Server) {
             assert!(started.elapsed() < Duration::from_secs(60), "nothing is delivered in round {round}");
         }
         // All are due at the same time, so that now some of them are being delivered.
-        std::thread::sleep(Duration::from_millis(u64::try_from(round % 5).unwrap() * 3));
+        client.run(&format!("DO SLEEP({})", [0.0, 0.003, 0.006, 0.009, 0.012][round % 5]));
         let killed = Command::new("kill").args(["-9", &server.0.pid().to_string()]).status();
         assert!(killed.unwrap().success());
         server.0.kill().unwrap();
@@ -129,7 +125,7 @@ fn what_is_wrong_with_a_schedule_is_told() {
         ("name", "q", r#"{"v": 1}"#),
         ("right", "`d`.q", r#"{"v": 12, "body": {"a": ["\\u00e9 \\\\ \\"", 1.50]}}"#),
     ] {
-        add(&mut client, name, every, "Europe/Berlin", target, body);
+        add(&mut client, name, (every, "Europe/Berlin"), target, body);
     }
     // By hand, past the procedure.
     client.run("INSERT INTO mysql.queue_schedule (name, spec, target, body) VALUES ('spec', '* * *', 'd.q', '{\"v\": 1}')");
@@ -195,7 +191,7 @@ fn a_replica_goes_on_where_its_source_was() {
     one.run("CREATE USER copy@'127.0.0.1' IDENTIFIED BY 'x'");
     one.run("GRANT REPLICATION SLAVE ON *.* TO copy@'127.0.0.1'");
     one.run("CREATE TABLE q (name VARCHAR(20), at DATETIME(6)) ENGINE=QUEUE TRANSACTIONAL=1");
-    add(&mut one, "a", "* * * * * *", "UTC", "d.q", r#"{"name": "a", "at": "{tick}"}"#);
+    add(&mut one, "a", ("* * * * * *", "UTC"), "d.q", r#"{"name": "a", "at": "{tick}"}"#);
     one.run("UPDATE mysql.queue_schedule SET missed = 'all'");
     two.run(&format!(
         "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {}, master_user = 'copy', master_password = 'x', \
