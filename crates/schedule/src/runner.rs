@@ -17,9 +17,6 @@ pub const TABLE: &str = "mysql.queue_schedule";
 /// How long at most until the table is read again. A new schedule takes effect within that time.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The same when there is no table: nobody uses schedules on this server.
-const POLL_WITHOUT_TABLE: Duration = Duration::from_secs(10);
-
 /// How many different texts are remembered, so that each is told once.
 const SAID_MAX: usize = 1000;
 
@@ -118,8 +115,8 @@ impl Runner {
         let mut pass = Pass { sleep: POLL, told: Vec::new(), delivered: 0 };
         match self.deliver(session, now, &mut pass) {
             Ok(()) => {}
-            Err(error) if NO_TABLE.contains(&error.code) => pass.sleep = POLL_WITHOUT_TABLE,
-            Err(error) if PASSING.contains(&error.code) => {}
+            // Without the table nobody uses schedules on this server.
+            Err(error) if NO_TABLE.contains(&error.code) || PASSING.contains(&error.code) => {}
             Err(error) => self.tell(&mut pass, format!("{TABLE} can't be read: {error}")),
         }
         pass
