@@ -28,7 +28,8 @@ const PASSING: [u32; 4] = [1205, 1213, 1290, 1317];
 const NO_TABLE: [u32; 2] = [1146, 1049];
 
 /// The columns of [`TABLE`] that a tick depends on.
-const COLUMNS: &str = "name, spec, zone, target, body, missed, grace, since, COALESCE(last_tick, since)";
+const COLUMNS: &str = "name, spec, zone, target, body, missed, grace, since, \
+                       GREATEST(since, COALESCE(last_tick, since))";
 
 /// A connection to the server that the engine runs in.
 pub trait Session {
@@ -85,7 +86,7 @@ struct Row {
     missed: String,
     grace_s: u32,
     since: String,
-    /// The tick that was delivered last, or when the schedule was made.
+    /// The tick that was delivered last, or `since` if that is later.
     after: Timestamp,
 }
 

@@ -127,6 +127,14 @@ fn what_is_wrong_with_a_schedule_is_told() {
     ] {
         add(&mut client, name, (every, "Europe/Berlin"), target, body);
     }
+    // What was missed before it was enabled again is not made up for.
+    client.run(
+        "INSERT INTO mysql.queue_schedule (name, spec, target, body, missed, last_tick) \
+         VALUES ('later', '@every 1h', 'd.q', '{\"v\": 1}', 'all', UTC_TIMESTAMP(6) - INTERVAL 3 HOUR)",
+    );
+    let later =
+        "SELECT COUNT(*) FROM mysql.queue_schedule WHERE next_tick > UTC_TIMESTAMP() + INTERVAL 59 MINUTE";
+    until(&mut client, later, 1);
     // By hand, past the procedure.
     client.run("INSERT INTO mysql.queue_schedule (name, spec, target, body) VALUES ('spec', '* * *', 'd.q', '{\"v\": 1}')");
     until(&mut client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE error IS NOT NULL", 8);
