@@ -48,7 +48,8 @@ const HELP: &str = "cargo xtask CHORE
   header                          rewrite plugin/queue/queue_abi.h from the functions that it declares
   matrix                          rewrite the tables of servers in documents
   ci [--full] [--since REV]       what a change must pass: format, tidy, lints, documents, tests. --full, before a release:
-                                  also every server, dependencies, fuzzing, virtual machine, packages, size; --since: also
+                                  also every server, dependencies, fuzzing, virtual machine, packages, size, and as root it
+                                  installs what these need; --since: also
                                   mutants of what has changed since then
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of, for that long; all of them share the time
   site                            the manual as a site, with mdBook, each link followed

@@ -6,6 +6,8 @@
 mod alter_copy;
 #[path = "main/basic.rs"]
 mod basic;
+#[path = "main/concurrency.rs"]
+mod concurrency;
 #[path = "main/corrupt.rs"]
 mod corrupt;
 #[path = "main/crash.rs"]

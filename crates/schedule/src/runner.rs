@@ -345,6 +345,11 @@ impl Known {
             session.query(&insert)?;
         }
         session.query(update)?;
+        // A server that was made read-only meanwhile is about to hand over to another one.
+        if setting(session, "read_only")? != "0" {
+            session.query("ROLLBACK")?;
+            return Ok(false);
+        }
         session.query("COMMIT")?;
         Ok(true)
     }

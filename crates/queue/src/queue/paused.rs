@@ -42,7 +42,14 @@ impl Queue {
         let (disk, path) = (self.folder.disk(), self.folder.path());
         let file = path.join(PAUSED);
         if paused {
-            Output::create(disk, &file).and_then(Output::finish).map_err(Error::disk(&file))?;
+            let written = Output::create(disk, &file).and_then(Output::finish).map_err(Error::disk(&file));
+            if let Err(error) = written {
+                // It may have its name already, and then would pause the queue at the next start.
+                if disk.remove(&file).is_err_and(|removed| removed.kind() != io::ErrorKind::NotFound) {
+                    fail(state, &error);
+                }
+                return Err(error);
+            }
         } else {
             match disk.remove(&file) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

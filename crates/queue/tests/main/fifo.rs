@@ -17,7 +17,7 @@ use crate::support::{
     session, text_of, texts, timed, whole_row, xid,
 };
 
-const FIFO: Order = Order { due: None, priority: None, fifo: Some(0), concurrency: 0, age_s: 0 };
+pub(crate) const FIFO: Order = Order { due: None, priority: None, fifo: Some(0), concurrency: 0, age_s: 0 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,13 +30,13 @@ fn row(text: &str) -> Vec<u8> {
     whole_row(text[1..].parse().ok(), None, text)
 }
 
-fn put(queue: &Queue, rows: &[&str]) {
+pub(crate) fn put(queue: &Queue, rows: &[&str]) {
     let rows: Vec<Vec<u8>> = rows.iter().map(|text| row(text)).collect();
     queue.publish(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>(), None).unwrap();
 }
 
 /// Takes up to so many rows.
-fn take(taker: &mut Session, queue: &Arc<Queue>, rows_max: usize) -> Vec<String> {
+pub(crate) fn take(taker: &mut Session, queue: &Arc<Queue>, rows_max: usize) -> Vec<String> {
     taker.wait(&[all(queue)], &mut poll(rows_max)).unwrap();
     texts(taker, queue)
 }
@@ -51,7 +51,7 @@ fn lease(queue: &Arc<Queue>, rows_max: usize) -> Vec<(String, Token)> {
 }
 
 /// Leases one row.
-fn lease_one(queue: &Arc<Queue>) -> Token {
+pub(crate) fn lease_one(queue: &Arc<Queue>) -> Token {
     lease(queue, 1)[0].1
 }
 
@@ -479,35 +479,4 @@ fn downgrade_refused() {
     let files: Vec<Vec<u8>> = names.map(|name| opened.disk.bytes(&name).unwrap()).collect();
     let flags = files.iter().filter(|bytes| !bytes.is_empty()).map(|bytes| bytes[16..24].to_vec());
     assert!(flags.collect::<Vec<_>>().iter().all(|flags| *flags == 32u64.to_le_bytes()));
-}
-
-#[test]
-fn as_many_rows_of_a_key_as_its_concurrency_are_given_at_once_in_their_order() {
-    for sync in [Sync::Always, Sync::Interval, Sync::Never] {
-        let order = Order { concurrency: 2, ..FIFO };
-        let opened = TestQueue::new(&ordered(sync, WHOLE, order));
-        put(&opened.queue, &["a1", "b1", "c1", "d1", "a2"]);
-        let (mut one, mut two, mut three) = (session(1), session(2), session(3));
-        assert_eq!(opened.queue.status().behind, 2);
-        assert_eq!(take(&mut one, &opened.queue, 1), ["a1"]);
-        assert_eq!(take(&mut two, &opened.queue, 9), ["b1", "a2"], "the second of its key, and no third one");
-        assert_eq!(take(&mut three, &opened.queue, 9), [""; 0]);
-        one.end().unwrap();
-        assert_eq!(take(&mut three, &opened.queue, 9), ["c1"]);
-        one.close().unwrap();
-        two.abort().unwrap();
-        assert_eq!(take(&mut one, &opened.queue, 9), ["b1", "a2"], "one has come back, before the others");
-        three.end().unwrap();
-        let token = lease_one(&opened.queue);
-        pass_ms(11_000);
-        assert_eq!(take(&mut two, &opened.queue, 9), ["d1"]);
-        assert_eq!(opened.queue.ack(&[token]).unwrap(), 0, "somebody else has it");
-        two.end().unwrap();
-        one.end().unwrap();
-        assert_eq!(opened.queue.rows(), 0);
-        put(&opened.queue, &["a1", "b1", "c1", "a2", "b2"]);
-        let opened = opened.reopened();
-        assert_eq!(opened.queue.definition().order, order);
-        assert_eq!(take(&mut session(1), &opened.queue, 9), ["a1", "b1", "a2", "b2"]);
-    }
 }

@@ -212,6 +212,23 @@ fn a_server_that_must_not_write_delivers_nothing() {
 }
 
 #[test]
+fn a_server_that_is_made_read_only_while_it_delivers_takes_it_back() {
+    struct HandedOver<'server>(&'server mut Server);
+    impl Session for HandedOver<'_> {
+        fn query(&mut self, sql: &str) -> Result<Rows, Failed> {
+            if sql.starts_with("INSERT") {
+                self.0.globals.insert("read_only", "1");
+            }
+            self.0.query(sql)
+        }
+    }
+    let (mut server, mut runner) = (Server::new("0 * * * *", "once"), Runner::default());
+    let now = "2026-01-02T01:00:00Z".parse().unwrap();
+    assert_eq!(runner.pass(&mut HandedOver(&mut server), now).delivered, 0);
+    assert_eq!((server.messages.len(), server.rows[0][8].as_deref()), (0, Some(MADE)));
+}
+
+#[test]
 fn a_server_without_the_table_is_told_nothing() {
     let (mut server, mut runner) = (Server::new("0 * * * *", "once"), Runner::default());
     server.fails = Some(("SELECT name", 1146));

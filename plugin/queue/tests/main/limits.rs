@@ -8,19 +8,19 @@ const WAIT: &str = "SELECT v FROM t WHERE queue_wait('t', 0)";
 fn a_rate_is_kept_by_all_who_take() {
     let server = Server::start();
     let mut one = server.connect("rate");
-    one.run("CREATE TABLE t (v INT) ENGINE=QUEUE RATE='3/2'");
+    one.run("CREATE TABLE t (v INT) ENGINE=QUEUE RATE='3/3600'");
     one.run("INSERT INTO t VALUES (1), (2), (3), (4), (5)");
     let mut two = server.connect("rate");
     assert_eq!(two.column(WAIT), [1]);
-    let leased: Vec<String> = one.rows("SELECT queue_lease_json(60, 9, 't', 0)");
+    let leased: Vec<String> = one.rows("SELECT queue_lease_json(3600, 9, 't', 0)");
     assert_eq!(leased[0].matches("token").count(), 2, "{}", leased[0]);
     assert_eq!(one.column(WAIT), [0; 0]);
-    // Who waits is given a row as soon as one may be given, though nothing else happens.
-    assert_eq!(two.column("SELECT v FROM t WHERE queue_wait('t', 60)"), [4]);
     let create: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");
-    assert!(create[0].1.contains("`RATE`='3/2'"), "{}", create[0].1);
-    one.run("ALTER TABLE t RATE=''");
-    assert_eq!(one.column(WAIT), [5]);
+    assert!(create[0].1.contains("`RATE`='3/3600'"), "{}", create[0].1);
+    // Who waits is given a row as soon as one may be given, though nothing else happens.
+    one.run("ALTER TABLE t RATE='1/1'");
+    assert_eq!(two.column(WAIT), [4]);
+    assert_eq!(two.column("SELECT v FROM t WHERE queue_wait('t', 60)"), [5]);
 }
 
 #[test]

@@ -211,6 +211,8 @@ fn a_replica_goes_on_where_its_source_was() {
     // Its own queue is empty: it is read-only, so it has delivered nothing itself.
     assert_eq!(two.value("SELECT COUNT(*) FROM d.q"), Some(0));
     one.run("SET GLOBAL read_only = 1");
+    // It has noticed: a tick was left out.
+    until(&mut one, "SELECT last_tick < UTC_TIMESTAMP() - INTERVAL 2 SECOND FROM mysql.queue_schedule", 1);
     let (before, position) = (ticks(&mut one), one.rows::<String>("SELECT @@gtid_binlog_pos"));
     assert_eq!(two.value(&format!("SELECT MASTER_GTID_WAIT('{}', 60)", position[0])), Some(0));
     two.run("STOP SLAVE");
