@@ -147,10 +147,22 @@ fn holds_backups(folder: &Path) -> bool {
     entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(block::is_backup_file))
 }
 
+/// Whether a folder contains the archive of a log. A name may be called like such a folder: a volume's `log`.
+fn holds_log(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_in_archive))
+}
+
+/// Whether only the archive of a log has such a file or folder: a timeline, a segment, a note of either.
+fn is_in_archive(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number(name) || name.ends_with(".log") || name.starts_with("caught-up")
+}
+
 /// The folders of a repository that may be of a name, and their names. `root` may also be the folder of one
 /// name itself.
 pub fn folders(root: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let is_one = holds_backups(root) || root.join(FOLDER).is_dir();
+    let is_one = holds_backups(root) || holds_log(&root.join(FOLDER));
     let mut folders = Vec::new();
     if is_one {
         folders.push(root.to_owned());
@@ -177,7 +189,9 @@ pub fn places(root: &Path) -> Result<Vec<(String, Location)>> {
         Address::Bucket(bucket) => bucket,
     };
     let found = bucket.folders()?;
-    if found.contains_key(FOLDER) || found.get("").is_some_and(|files| has_backups(files)) {
+    if found.get(FOLDER).is_some_and(|files| has_log(files))
+        || found.get("").is_some_and(|files| has_backups(files))
+    {
         let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         return Ok(vec![(name, Location::Bucket(bucket))]);
     }
@@ -195,6 +209,10 @@ pub fn in_bucket(root: &Bucket) -> io::Result<Vec<(String, Location)>> {
     let mut found = root.folders()?;
     found.retain(|name, files| !name.is_empty() && has_backups(files));
     Ok(found.into_keys().map(|name| (name.clone(), Location::Bucket(root.below(&name)))).collect())
+}
+
+fn has_log(files: &[String]) -> bool {
+    files.iter().any(|file| file.split('/').next().is_some_and(is_in_archive))
 }
 
 fn has_backups(files: &[String]) -> bool {
@@ -318,5 +336,34 @@ pub fn one(argument: &str, key: Option<&Key>) -> Result<(Named, Option<u64>)> {
         None => bail!("there is no backup in {path}"),
         Some(only) if found.is_empty() => Ok((Named::open(only, key)?, generation)),
         last => Err(which(path, found.into_iter().chain(last).collect())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_name_called_log_is_no_archive_of_a_log() {
+        let found = |files: &[&str]| {
+            let root = tempfile::tempdir().unwrap();
+            for file in files {
+                let path = root.path().join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::File::create(path).unwrap();
+            }
+            let names = folders(root.path()).unwrap().into_iter().map(|(name, _)| name);
+            let own = root.path().file_name().unwrap().to_string_lossy().into_owned();
+            names.map(|name| if name == own { ".".to_owned() } else { name }).collect::<Vec<_>>()
+        };
+        // The place of one name, with only the archive of a log.
+        assert_eq!(found(&["log/writer.lock", "log/000001/timeline.json"]), ["."]);
+        assert_eq!(found(&["log/0000000001-0000000016.log", "log/first.note"]), ["."]);
+        // A repository with a name that is called log: backups, an archive, nothing yet.
+        assert_eq!(found(&["a/000001.blk", "log/000001.blk", "log/newest.note"]), ["a", "log"]);
+        assert_eq!(found(&["a/000001.blk", "log/log/000001/timeline.json"]), ["a", "log"]);
+        assert_eq!(found(&["a/000001.blk", "log/writer.lock"]), ["a", "log"]);
     }
 }

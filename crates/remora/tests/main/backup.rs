@@ -300,6 +300,25 @@ fn a_repository_with_several_names_is_no_log() {
 }
 
 #[test]
+fn a_name_may_be_called_like_the_folder_of_an_archived_log() {
+    let place = Place::new();
+    for name in ["disk.img", "log"] {
+        place.volume(name, 2);
+        place.run(&["backup", &format!("file:{name}"), "--to", "repo"]).exits(0);
+    }
+    let listed = place.run(&["list", "repo"]).exits(0).out;
+    assert!(["disk.img", "log"].iter().all(|name| listed.contains(name)), "{listed}");
+    place.run(&["verify", "repo"]).exits(0).says(&["disk.img: ", "log: "]);
+    place.run(&["restore", "repo/log", "--to", "new"]).exits(0);
+    assert_eq!(std::fs::read(place.path("new")).unwrap(), std::fs::read(place.path("log")).unwrap());
+    // A first backup that was killed has not put anything there.
+    std::fs::create_dir_all(place.path("other/log")).unwrap();
+    std::fs::write(place.path("other/log/writer.lock"), "").unwrap();
+    place.run(&["backup", "file:disk.img", "--to", "other"]).exits(0);
+    place.run(&["verify", "other"]).exits(0).says(&["disk.img: "]);
+}
+
+#[test]
 fn wrong_lines_say_what_to_type() {
     let place = Place::new();
     place.volume("disk.img", 1);

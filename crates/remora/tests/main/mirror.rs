@@ -62,6 +62,19 @@ pub(crate) fn restores(folder: &Path, run: impl Fn(&str) -> Ended, repository: &
 }
 
 #[test]
+fn a_name_in_a_store_may_be_called_like_the_folder_of_an_archived_log() {
+    let scene = Scene::new(false);
+    std::fs::copy(scene.path("disk"), scene.path("log")).unwrap();
+    for name in ["disk", "log"] {
+        scene.run(&format!("backup file:{name} --to s3://b/p")).exits(0);
+    }
+    scene.run("verify s3://b/p").exits(0).says(&["disk: ", "log: "]);
+    let listed = scene.run("list s3://b/p").exits(0).out;
+    assert!(["disk", "log"].iter().all(|name| listed.contains(name)), "{listed}");
+    scene.restores("s3://b/p", "");
+}
+
+#[test]
 fn a_repository_is_mirrored_to_a_folder_and_a_store_and_back() {
     for sealed in [false, true] {
         let scene = Scene::new(sealed);
