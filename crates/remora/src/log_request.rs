@@ -47,7 +47,8 @@ pub(crate) struct Request {
     #[arg(long, value_name = "TEXT")]
     statement: Option<String>,
 
-    /// A file with the CREATE TABLE of tables, for the names of their columns
+    /// A file with the CREATE TABLE of tables, as SHOW CREATE TABLE and mariadb-dump --no-data print it, for
+    /// the names of their columns
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
 

@@ -82,8 +82,9 @@ impl Known {
     pub fn definition(&self, table: &Table) -> Result<Option<Rc<table::Table>>, String> {
         let full = format!("{}.{}", table.schema, table.name);
         if let Some(defined) = self.by_name(&table.schema, &table.name) {
-            let defined = defined
-                .map_err(|error| format!("--schema: the definition of {full} is not understood: {error}"))?;
+            let defined = defined.map_err(|error| {
+                format!("--schema: the definition of {full} must be as SHOW CREATE TABLE prints it: {error}")
+            })?;
             return fits(&defined, table).map(|()| Some(defined)).map_err(|why| {
                 format!("--schema: {full} {why}: it was altered, and its columns are called @1, @2 and so on")
             });

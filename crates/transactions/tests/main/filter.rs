@@ -133,7 +133,10 @@ fn a_definition_gives_columns_their_names() {
     assert_eq!(ask("e=b", OF_T).shown.len(), 2);
     assert_eq!(ask("e=a", OF_T).shown.len(), 0);
     let odd = ask("v=b", &OF_T.replace("INT NOT NULL", "NUMBER"));
-    assert!(odd.reported[0].starts_with("warning: --schema: the definition of app.t is not understood: "));
+    assert!(
+        odd.reported[0]
+            .starts_with("warning: --schema: the definition of app.t must be as SHOW CREATE TABLE")
+    );
     // A definition that is not that of the table in the log.
     for (from, to, why) in [
         (", e ENUM('a','b')", "", "has 3 columns in its definition and 4 in the log"),
