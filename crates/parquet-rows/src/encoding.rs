@@ -93,6 +93,15 @@ fn candidates(values: &Values) -> &'static [Encoding] {
     }
 }
 
+/// Values of more bytes on average have nothing in common that an encoding finds and zstd does not.
+const LARGE_BYTES: usize = 16 << 10;
+
+/// Whether the values are large: to try them in each encoding would take the most time and memory of all.
+fn are_large(values: &Values) -> bool {
+    let Values::Bytes(_, _, values) = values else { return false };
+    values.iter().map(|value| value.len()).sum::<usize>() > values.len() * LARGE_BYTES
+}
+
 fn choose(
     leaf: &Leaf,
     field: &Arc<Type>,
@@ -112,6 +121,9 @@ fn choose(
         Ok(file.into_inner()?.len())
     };
     let mut best = Choice { has_dictionary: false, encoding: Encoding::PLAIN };
+    if are_large(&leaf.values) {
+        return Ok(best);
+    }
     let mut least = usize::MAX;
     for encoding in candidates(&leaf.values) {
         let choice = Choice { has_dictionary: false, encoding: *encoding };

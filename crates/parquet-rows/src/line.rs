@@ -36,6 +36,7 @@ impl OddValue {
 pub(crate) fn unescape<'a>(text: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
     let Some(first) = memchr::memchr(b'\\', text) else { return text };
     scratch.clear();
+    scratch.reserve_exact(text.len());
     scratch.extend_from_slice(&text[..first]);
     let mut bytes = text[first..].iter();
     while let Some(byte) = bytes.next() {

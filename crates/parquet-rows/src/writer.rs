@@ -18,6 +18,8 @@ use crate::{Error, value::Value};
 /// A row group has at most this many rows, or about so many bytes of lines.
 const GROUP_ROWS: usize = 131_072;
 const GROUP_BYTES: usize = 32 << 20;
+/// A longer line's memory is not kept for the next one.
+const LINE_BYTES: usize = 1 << 20;
 /// The program that a file names as its maker.
 const CREATED_BY: &str = concat!("remora version ", env!("CARGO_PKG_VERSION"));
 
@@ -115,11 +117,17 @@ impl<W: Write + Send> Writer<W> {
             line.extend_from_slice(&piece[..end]);
             self.line(&line, odd)?;
             line.clear();
+            // What a long line took is free before a row group is made.
+            if line.capacity() > LINE_BYTES {
+                line = Vec::new();
+            }
             self.begun = line;
+            self.full_group()?;
             piece = &piece[end + 1..];
         }
         while let Some(end) = memchr::memchr(b'\n', piece) {
             self.line(&piece[..end], odd)?;
+            self.full_group()?;
             piece = &piece[end + 1..];
         }
         self.begun.extend_from_slice(piece);
@@ -144,10 +152,12 @@ impl<W: Write + Send> Writer<W> {
         }
         self.rows += 1;
         self.bytes += line.len() + 1;
-        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES {
-            self.group()?;
-        }
         Ok(())
+    }
+
+    /// Writes a row group if there are enough rows for one.
+    fn full_group(&mut self) -> Result<(), Error> {
+        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES { self.group() } else { Ok(()) }
     }
 
     /// Whether the type of a column has a value, so that it is not odd. `text` has no escapes.
@@ -234,6 +244,10 @@ fn parse<'a>(
     printed: &mut Vec<u8>,
 ) -> Option<Value<'a>> {
     kind.parse(text, parsed).filter(|value| {
+        // The text itself needs no copy, which may have some 100 MB.
+        if matches!(value, Value::Bytes(bytes) if std::ptr::eq(*bytes, text)) {
+            return true;
+        }
         printed.clear();
         kind.print(*value, printed) && printed == text
     })
