@@ -115,7 +115,7 @@ impl Column {
         match self.character_set.as_deref() {
             None | Some("binary") => Kind::Bytes,
             Some(name) => match Collation::of_charset(name) {
-                Some(collation) => Kind::Text(collation.charset()),
+                Some(collation) => Kind::text_in(collation.charset()),
                 None => Kind::Bytes,
             },
         }

@@ -32,8 +32,11 @@ pub(crate) enum Kind {
     },
     Float(SqlType),
     Double(SqlType),
-    /// Text in this character set.
-    Text(Charset),
+    Text {
+        charset: Charset,
+        /// Whether its texts of ASCII are the same bytes in UTF-8.
+        has_ascii: bool,
+    },
     Bytes,
     Geometry,
     Vector,
@@ -42,7 +45,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Text in UTF-8.
     pub(crate) fn utf8() -> Kind {
-        Kind::Text(Charset { name: "utf8mb4", min: 1, max: 4 })
+        Kind::text_in(Charset { name: "utf8mb4", min: 1, max: 4 })
     }
 
     /// The fields of a column in the file: one, or two for a geometry, the second of which has its own name.
@@ -59,7 +62,7 @@ impl Kind {
             }
             Kind::Float(_) => plain(name, PhysicalType::FLOAT).build()?,
             Kind::Double(_) => plain(name, PhysicalType::DOUBLE).build()?,
-            Kind::Text(_) => logical(PhysicalType::BYTE_ARRAY, LogicalType::String)?,
+            Kind::Text { .. } => logical(PhysicalType::BYTE_ARRAY, LogicalType::String)?,
             Kind::Bytes => plain(name, PhysicalType::BYTE_ARRAY).build()?,
             Kind::Geometry => {
                 let srid = plain(srid, PhysicalType::INT64).build()?;
@@ -96,7 +99,7 @@ impl Kind {
             Kind::Bits(_) | Kind::Datetime { .. } => Values::Int64(Vec::new()),
             Kind::Float(_) => Values::Float(Vec::new()),
             Kind::Double(_) => Values::Double(Vec::new()),
-            Kind::Text(_) | Kind::Bytes => Values::bytes(),
+            Kind::Text { .. } | Kind::Bytes => Values::bytes(),
             Kind::Geometry => {
                 return vec![Leaf::new(Values::bytes(), false), Leaf::new(Values::Int64(Vec::new()), false)];
             }
@@ -138,10 +141,11 @@ impl Kind {
             Kind::Datetime { fraction, .. } => Value::Int64(parse_datetime(text, *fraction)?),
             Kind::Float(kind) => Value::Float(f32::from_le_bytes(stored(kind, text, scratch)?)),
             Kind::Double(kind) => Value::Double(f64::from_le_bytes(stored(kind, text, scratch)?)),
-            Kind::Text(charset) if is_utf8(charset) => {
+            Kind::Text { has_ascii: true, .. } if text.is_ascii() => Value::Bytes(text),
+            Kind::Text { charset, .. } if is_utf8(charset) => {
                 Value::Bytes(std::str::from_utf8(text).ok()?.as_bytes())
             }
-            Kind::Text(charset) => {
+            Kind::Text { charset, .. } => {
                 scratch.clear();
                 scratch.extend_from_slice(charset.text(text)?.as_bytes());
                 Value::Bytes(scratch)
@@ -181,8 +185,10 @@ impl Kind {
             (Kind::Double(kind), Value::Double(value)) => {
                 return decode_as(kind, &value.to_le_bytes(), out).is_ok();
             }
-            (Kind::Text(charset), Value::Bytes(text)) if is_utf8(charset) => out.extend_from_slice(text),
-            (Kind::Text(charset), Value::Bytes(text)) => {
+            (Kind::Text { charset, .. }, Value::Bytes(text)) if is_utf8(charset) => {
+                out.extend_from_slice(text)
+            }
+            (Kind::Text { charset, .. }, Value::Bytes(text)) => {
                 let text = std::str::from_utf8(text).ok().and_then(|text| charset.bytes(text));
                 let Some(text) = text else { return false };
                 out.extend_from_slice(&text);
@@ -197,6 +203,19 @@ impl Kind {
             _ => return false,
         }
         true
+    }
+}
+
+impl Kind {
+    /// Text in a character set.
+    pub(crate) fn text_in(charset: Charset) -> Kind {
+        // There and back: sjis reads 5C as a backslash, and writes a backslash as 81 5F.
+        let is_same = |byte: u8| {
+            charset.text(&[byte]).is_some_and(|text| {
+                text.as_bytes() == [byte] && charset.bytes(&text).is_some_and(|back| back == [byte])
+            })
+        };
+        Kind::Text { charset, has_ascii: (0..0x80).all(is_same) }
     }
 }
 

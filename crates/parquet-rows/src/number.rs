@@ -75,15 +75,18 @@ impl Number {
             Err(_) => buffer.format(number.unsigned_abs()),
         };
         let scale = usize::from(self.scale);
-        let zeros = (scale + usize::from(self.pad.max(1))).saturating_sub(digits.len());
+        let before_point = usize::from(self.pad.max(1)).max(digits.len().saturating_sub(scale));
+        let zeros = before_point + scale - digits.len();
+        let (whole, fraction) = digits.as_bytes().split_at(before_point.saturating_sub(zeros));
         if number < 0 {
             out.push(b'-');
         }
-        let from = out.len();
-        out.resize(from + zeros, b'0');
-        out.extend_from_slice(digits.as_bytes());
+        out.extend(std::iter::repeat_n(b'0', zeros.min(before_point)));
+        out.extend_from_slice(whole);
         if scale > 0 {
-            out.insert(out.len() - scale, b'.');
+            out.push(b'.');
+            out.extend(std::iter::repeat_n(b'0', zeros.saturating_sub(before_point)));
+            out.extend_from_slice(fraction);
         }
     }
 }

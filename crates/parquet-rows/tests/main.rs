@@ -180,6 +180,17 @@ fn rows_of_many_groups_come_back_in_order() {
 }
 
 #[test]
+fn ascii_comes_back_in_every_character_set() {
+    let lines: Vec<u8> = (0..0x80).flat_map(|byte| line(&[byte])).collect();
+    for name in ["ascii", "latin1", "swe7", "sjis", "cp932", "big5", "gbk", "euckr", "ujis", "utf8mb4"] {
+        let columns = [column("varchar(1)", Some(name))];
+        let (file, written, odd) = written(&columns, &lines, 100);
+        assert_eq!(written.rows, 0x80);
+        assert_eq!(back(&columns, file, odd).unwrap(), lines, "{name}");
+    }
+}
+
+#[test]
 fn no_rows_and_no_columns_are_a_file_too() {
     for (columns, lines) in [(&[column("int", None)][..], &b""[..]), (&[], b"\\N\n\\N\n"), (&[], b"")] {
         let (file, written, odd) = written(columns, lines, usize::MAX);
