@@ -93,6 +93,8 @@ fn candidates(values: &Values) -> &'static [Encoding] {
     }
 }
 
+/// The encodings are tried on so many rows: all four of them together take as long as a row group then.
+const SAMPLE_ROWS: usize = 32_768;
 /// Values of more bytes on average have nothing in common that an encoding finds and zstd does not.
 const LARGE_BYTES: usize = 16 << 10;
 
@@ -114,7 +116,7 @@ fn choose(
         let mut file = SerializedFileWriter::new(Vec::new(), schema.clone(), Arc::new(properties))?;
         let mut group = file.next_row_group()?;
         if let Some(mut column) = group.next_column()? {
-            leaf.write(&mut column)?;
+            leaf.write_first(SAMPLE_ROWS, &mut column)?;
             column.close()?;
         }
         group.close()?;

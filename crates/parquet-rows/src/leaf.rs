@@ -111,28 +111,38 @@ impl Leaf {
 
     /// Writes all values, which are frozen.
     pub(crate) fn write(&self, to: &mut SerializedColumnWriter<'_>) -> Result<(), Error> {
-        let (defined, repeated) = (Some(self.defined.as_slice()), self.repeated.as_deref());
+        self.write_first(usize::MAX, to)
+    }
+
+    /// Writes the values of the first rows; of vectors, so many elements.
+    pub(crate) fn write_first(&self, rows: usize, to: &mut SerializedColumnWriter<'_>) -> Result<(), Error> {
+        let end = rows.min(self.defined.len());
+        let defined = self.defined.get(..end).unwrap_or_default();
+        let repeated = self.repeated.as_ref().map(|levels| levels.get(..end).unwrap_or_default());
+        let has_value = if repeated.is_some() { LIST_ELEMENT } else { 1 };
+        let count = defined.iter().filter(|level| **level == has_value).count();
+        let defined = Some(defined);
         match (to.untyped(), &self.values) {
             (ColumnWriter::BoolColumnWriter(to), Values::Bool(values)) => {
-                to.write_batch(values, defined, repeated)?
+                to.write_batch(first(values, count), defined, repeated)?
             }
             (ColumnWriter::Int32ColumnWriter(to), Values::Int32(values)) => {
-                to.write_batch(values, defined, repeated)?
+                to.write_batch(first(values, count), defined, repeated)?
             }
             (ColumnWriter::Int64ColumnWriter(to), Values::Int64(values)) => {
-                to.write_batch(values, defined, repeated)?
+                to.write_batch(first(values, count), defined, repeated)?
             }
             (ColumnWriter::FloatColumnWriter(to), Values::Float(values)) => {
-                to.write_batch(values, defined, repeated)?
+                to.write_batch(first(values, count), defined, repeated)?
             }
             (ColumnWriter::DoubleColumnWriter(to), Values::Double(values)) => {
-                to.write_batch(values, defined, repeated)?
+                to.write_batch(first(values, count), defined, repeated)?
             }
             (ColumnWriter::ByteArrayColumnWriter(to), Values::Bytes(_, _, values)) => {
-                to.write_batch(values, defined, repeated)?
+                to.write_batch(first(values, count), defined, repeated)?
             }
             (ColumnWriter::FixedLenByteArrayColumnWriter(to), Values::Fixed(_, values)) => {
-                to.write_batch(values, defined, repeated)?
+                to.write_batch(first(values, count), defined, repeated)?
             }
             _ => return Err(Error::Parquet("a column has another type than its values".to_owned())),
         };
@@ -228,6 +238,10 @@ impl Leaf {
         }
         (first != LIST_NULL).then_some(Value::Vector(scratch))
     }
+}
+
+fn first<T>(values: &[T], count: usize) -> &[T] {
+    values.get(..count).unwrap_or(values)
 }
 
 /// A number whose highest byte comes first.

@@ -180,6 +180,16 @@ fn rows_of_many_groups_come_back_in_order() {
 }
 
 #[test]
+fn encodings_are_tried_on_a_part_of_many_vectors() {
+    let vector = |row: u32| [row, row + 1, row + 2].map(|number| number.to_le_bytes()).concat();
+    let lines: Vec<u8> = (0..40_000).flat_map(|row| line(&vector(row))).collect();
+    let columns = [column("vector(3)", None)];
+    let (file, written, odd) = written(&columns, &lines, usize::MAX);
+    assert_eq!((written.rows, written.odd), (40_000, 0));
+    assert!(back(&columns, file, odd).unwrap() == lines);
+}
+
+#[test]
 fn ascii_comes_back_in_every_character_set() {
     let lines: Vec<u8> = (0..0x80).flat_map(|byte| line(&[byte])).collect();
     for name in ["ascii", "latin1", "swe7", "sjis", "cp932", "big5", "gbk", "euckr", "ujis", "utf8mb4"] {
