@@ -53,6 +53,7 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("PREPARED", ULonglong(), NOT_NULL),
                                        Column("IN_DOUBT", ULonglong(), NOT_NULL),
                                        Column("PAUSED", ULonglong(), NOT_NULL),
+                                       Column("SYNCS", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -132,7 +133,8 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->transactions,
                 status->prepared,
                 status->in_doubt,
-                status->paused};
+                status->paused,
+                status->syncs};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }

@@ -7,7 +7,7 @@ use progress::Progress;
 use server::{Error, Session, TableName};
 
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, behind, \
-     left_out, kept, waiters, bytes, rows_written, rows_removed, keys_busy, transactions, prepared, in_doubt, paused, oldest_age \
+     left_out, kept, waiters, bytes, rows_written, rows_removed, keys_busy, transactions, prepared, in_doubt, paused, syncs, oldest_age \
      FROM information_schema.queues ORDER BY 1, 2";
 
 /// One queue at one moment.
@@ -51,6 +51,8 @@ pub struct Line {
     pub in_doubt: u64,
     /// 1 if it is paused: nobody is given a row.
     pub paused: u64,
+    /// How often it was synced to the disk since the server's start.
+    pub syncs: u64,
     /// `None` when there is no row.
     pub oldest_s: Option<u64>,
 }
@@ -211,6 +213,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         prepared,
         in_doubt,
         paused,
+        syncs,
     ] = numbers[..]
     else {
         return None;
@@ -236,6 +239,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         prepared,
         in_doubt,
         paused,
+        syncs,
         oldest_s,
     })
 }

@@ -33,16 +33,26 @@ const COLUMNS: [(&str, usize); 9] = [
 struct Further {
     name: &'static str,
     width: usize,
-    of: fn(&Line) -> u64,
+    of: fn(&Sample) -> Option<String>,
 }
 
-const FURTHER: [Further; 5] = [
-    Further { name: "paused", width: 6, of: |line| line.paused },
-    Further { name: "keys", width: 7, of: |line| line.keys_busy },
-    Further { name: "open", width: 7, of: |line| line.transactions },
-    Further { name: "prepared", width: 8, of: |line| line.prepared },
-    Further { name: "doubt", width: 7, of: |line| line.in_doubt },
+const FURTHER: [Further; 6] = [
+    Further {
+        name: "rows/sync",
+        width: 9,
+        of: |sample| sample.rows_per_sync.map(|rows| format!("{rows:.1}")),
+    },
+    Further { name: "paused", width: 6, of: |sample| some(sample.line.paused) },
+    Further { name: "keys", width: 7, of: |sample| some(sample.line.keys_busy) },
+    Further { name: "open", width: 7, of: |sample| some(sample.line.transactions) },
+    Further { name: "prepared", width: 8, of: |sample| some(sample.line.prepared) },
+    Further { name: "doubt", width: 7, of: |sample| some(sample.line.in_doubt) },
 ];
+
+/// A number that is shown unless it is 0.
+fn some(number: u64) -> Option<String> {
+    (number > 0).then(|| number.to_string())
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -121,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 fn table(samples: &[Sample], times: bool) -> Vec<String> {
     let names = samples.iter().map(|sample| sample.line.name.chars().count());
     let width = names.max().unwrap_or(0).max("queue".len());
-    let has = |further: &Further| samples.iter().any(|sample| (further.of)(&sample.line) > 0);
+    let has = |further: &Further| samples.iter().any(|sample| (further.of)(sample).is_some());
     let more: Vec<Further> = FURTHER.into_iter().filter(has).collect();
     let columns: Vec<(&str, usize)> =
         COLUMNS.into_iter().chain(more.iter().map(|further| (further.name, further.width))).collect();
@@ -130,9 +140,9 @@ fn table(samples: &[Sample], times: bool) -> Vec<String> {
         format!("{name:width$}{}", cells.collect::<String>())
     };
     let head = row("queue", columns.iter().map(|(name, _)| (*name).to_owned()).collect());
-    let rows = samples.iter().map(|Sample { line, rates, .. }| {
-        let more = more.iter().map(|further| (further.of)(line).to_string());
-        row(&line.name, cells(line, *rates).into_iter().chain(more).collect())
+    let rows = samples.iter().map(|sample| {
+        let more = more.iter().map(|further| (further.of)(sample).unwrap_or_else(|| "-".to_owned()));
+        row(&sample.line.name, cells(&sample.line, sample.rates).into_iter().chain(more).collect())
     });
     let mut lines: Vec<String> = std::iter::once(head).chain(rows).collect();
     if times {
@@ -187,7 +197,7 @@ fn cells(line: &Line, rates: Option<(f64, f64)>) -> [String; 9] {
 }
 
 /// The same for programs.
-fn tell(Sample { line, rates, spans }: &Sample, report: &Report) -> anyhow::Result<()> {
+fn tell(Sample { line, rates, rows_per_sync, spans }: &Sample, report: &Report) -> anyhow::Result<()> {
     let classes = |times: &Times| -> Vec<serde_json::Value> {
         times.iter().map(|(end, count)| json!({ "below_ms": end, "count": count })).collect()
     };
@@ -198,6 +208,7 @@ fn tell(Sample { line, rates, spans }: &Sample, report: &Report) -> anyhow::Resu
         "keys_busy": line.keys_busy, "transactions": line.transactions, "prepared": line.prepared,
         "in_doubt": line.in_doubt, "paused": line.paused > 0,
         "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
+        "rows_per_sync": rows_per_sync,
         "waited": classes(&spans.waited), "worked": classes(&spans.worked),
     }))?;
     Ok(())
