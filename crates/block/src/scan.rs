@@ -80,7 +80,7 @@ impl Scan {
             if data.is_none() && self.source.stat()?.len < start + bytes as u64 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            self.data_from = data.unwrap_or(u64::MAX).max(start + 1);
+            self.data_from = data.unwrap_or(u64::MAX);
         }
         self.asked = start;
         Ok(self.data_from >= start + bytes as u64)

@@ -300,6 +300,18 @@ fn a_repository_with_several_names_is_no_log() {
 }
 
 #[test]
+fn the_last_byte_is_kept_also_if_it_is_the_only_one_of_its_chunk() {
+    let place = Place::new();
+    for len in [1, 2, (4 << 20) + 1, (8 << 20) + 1] {
+        std::fs::write(place.path("v"), vec![b'x'; len]).unwrap();
+        let name = len.to_string();
+        place.run(&["backup", "file:v", "--to", "repo", "--name", &name]).exits(0);
+        place.run(&["restore", &format!("repo/{len}"), "--to", &name]).exits(0);
+        assert!(std::fs::read(place.path(&name)).unwrap() == vec![b'x'; len], "{len} bytes");
+    }
+}
+
+#[test]
 fn a_name_may_be_called_like_the_folder_of_an_archived_log() {
     let place = Place::new();
     for name in ["disk.img", "log"] {
