@@ -79,7 +79,8 @@ fn beside(root: &Path, home: &Location) -> io::Result<Vec<Location>> {
         Location::Folder(folder) if holds_backups(folder) => return Ok(Vec::new()),
         Location::Folder(_) => {
             let beside = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
-            return Ok(beside.filter(|other| holds_backups(other)).map(Location::Folder).collect());
+            let holds_any = |other: &PathBuf| holds_backups(other) || holds_log(&other.join(FOLDER));
+            return Ok(beside.filter(holds_any).map(Location::Folder).collect());
         }
         Location::Bucket(bucket) => bucket,
     };
@@ -87,7 +88,7 @@ fn beside(root: &Path, home: &Location) -> io::Result<Vec<Location>> {
         return Ok(Vec::new());
     }
     let Ok(Address::Bucket(root)) = address::of(root) else { return Ok(Vec::new()) };
-    Ok(in_bucket(&root)?.into_iter().map(|(_, home)| home).collect())
+    Ok(places_in(&root)?.into_iter().map(|(_, home)| home).collect())
 }
 
 /// The backups in the place of a name.
@@ -144,7 +145,10 @@ pub fn note_says_tree(note: &str) -> Option<bool> {
 /// Whether a folder contains the backups of one name, judged by its files.
 fn holds_backups(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(block::is_backup_file))
+    entries.into_iter().any(|entry| {
+        // The folder of a name may be called like a file of backups.
+        entry.file_name().to_str().is_some_and(block::is_backup_file) && entry.path().is_file()
+    })
 }
 
 /// Whether a folder contains the archive of a log. A name may be called like such a folder: a volume's `log`.
@@ -365,5 +369,7 @@ mod tests {
         assert_eq!(found(&["a/000001.blk", "log/000001.blk", "log/newest.note"]), ["a", "log"]);
         assert_eq!(found(&["a/000001.blk", "log/log/000001/timeline.json"]), ["a", "log"]);
         assert_eq!(found(&["a/000001.blk", "log/writer.lock"]), ["a", "log"]);
+        // And one that is called like a file of backups.
+        assert_eq!(found(&["a/000001.blk", "newest.note/000001.blk"]), ["a", "newest.note"]);
     }
 }
