@@ -29,7 +29,7 @@ pub use compare::EventComparer;
 pub use gtid_state::{GtidState, gtid_state, missing_gtids};
 pub use prune::{Pruned, prune};
 pub use tail::{PositionTracker, Tail};
-pub use timeline::{BeginReason, Timeline, TimelineInfo, files, is_timeline};
+pub use timeline::{BeginReason, Timeline, TimelineInfo, files, is_timeline, unlisted};
 pub use verify::verify;
 pub use writer::Writer;
 
@@ -109,14 +109,21 @@ pub fn timelines(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The numbers of all timelines that were begun, in order.
 fn numbers(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<u32>> {
-    let mut numbers: Vec<u32> = Vec::new();
+    let (mut numbers, mut others): (Vec<u32>, Vec<u32>) = Default::default();
     for name in disk.list(folder)? {
         let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         // Without a description it was never begun: the run was killed before.
         if timeline::has_description(disk, folder, number)? {
             numbers.push(number);
+        } else {
+            others.push(number);
         }
     }
     numbers.sort_unstable();
+    // One before the newest is left over from its removal, which begins with its description.
+    let newest = numbers.last().copied();
+    for number in others.into_iter().filter(|number| newest.is_none_or(|newest| *number > newest)) {
+        timeline::must_be_empty(disk, folder, number)?;
+    }
     Ok(numbers)
 }

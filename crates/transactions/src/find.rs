@@ -121,6 +121,10 @@ fn of_timeline(timeline: &Path, times: Times, found: &mut Found) -> Result<()> {
             found.missing.push(format!("{} is archived, but not there", text::path(&path)));
         }
     }
+    for name in binlog::archive::unlisted(&RealDisk, timeline).with_context(|| text::path(timeline))? {
+        let path = text::path(&timeline.join(name));
+        found.missing.push(format!("{path} is there, but log.index beside it does not list it"));
+    }
     Ok(())
 }
 

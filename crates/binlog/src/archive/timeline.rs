@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::arrival;
 use super::tail::{self, Tail};
 use super::writer::Writer;
+use crate::event::MAGIC;
 use crate::{Corrupt, Error};
 
 /// The file that describes a timeline.
-const DESCRIPTION: &str = "timeline.json";
+pub(super) const DESCRIPTION: &str = "timeline.json";
 /// The name of that file before the first release.
 const OLD_DESCRIPTION: &str = "line.json";
 /// The files of a timeline in their order, as a server's own index lists them.
@@ -126,6 +127,19 @@ pub(super) fn has_description(disk: &dyn Disk, archive: &Path, number: u32) -> i
     Err(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
+/// An error if a folder has files of the log, and no description that says what they are.
+pub(super) fn must_be_empty(disk: &dyn Disk, archive: &Path, number: u32) -> io::Result<()> {
+    let folder = folder(archive, number);
+    let Some(file) = unlisted(disk, &folder)?.into_iter().chain(files(disk, &folder)?).next() else {
+        return Ok(());
+    };
+    let text = format!(
+        "{}: {DESCRIPTION} is missing, and {file} is there: put the file back from a copy of the repository",
+        folder.display()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
 /// Whether a timeline is in this folder.
 #[must_use]
 pub fn is_timeline(disk: &dyn Disk, folder: &Path) -> bool {
@@ -144,6 +158,28 @@ pub fn files(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
         files.drain(..at);
     }
     Ok(files)
+}
+
+/// Files of the log in this folder that come after those in the index: it has lost its end. A file is listed
+/// before anything but its first four bytes is in it.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn unlisted(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
+    let listed = listed(disk, timeline)?;
+    let last = listed.last().and_then(|name| numbered(name));
+    let mut found = Vec::new();
+    for name in disk.list(timeline)? {
+        let Some(name) = name.to_str() else { continue };
+        let is_later = numbered(name).is_some_and(|(base, number)| {
+            last.is_none_or(|(last_base, last)| base == last_base && number > last)
+        });
+        if is_later && disk.stat(&timeline.join(name))?.len > MAGIC.len() as u64 {
+            found.push(name.to_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// All files in the index, including removed ones.

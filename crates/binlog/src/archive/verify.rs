@@ -11,7 +11,7 @@ use super::gtid_state::{GtidState, missing_gtids};
 use super::sample::is_in;
 use super::segments::Verified;
 use super::tail::PositionTracker;
-use super::timeline::{Timeline, files};
+use super::timeline::{DESCRIPTION, Timeline, files, unlisted};
 use super::timelines;
 use crate::event::Kind;
 use crate::reader::{End, Reader};
@@ -38,9 +38,19 @@ pub fn verify(
         let next = all.get(at + 1).and_then(|next| Timeline::read(disk, next).ok());
         let reached = next.and_then(|next| next.info.before);
         let number = timeline.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0);
+        let damage =
+            |file: &str, what: String| Corrupt { what, place: timeline.join(file).display().to_string() };
+        found
+            .damages
+            .extend(Timeline::read(disk, timeline).err().map(|error| damage(DESCRIPTION, error.to_string())));
+        found.damages.extend(unlisted(disk, timeline)?.iter().map(|file| {
+            damage(file, "the file is there, but the timeline's log.index does not list it".to_owned())
+        }));
         let names = files(disk, timeline)?;
         for (at, name) in names.iter().enumerate() {
             let path = timeline.join(name);
+            // Before the file, which may grow meanwhile.
+            let noted = arrivals(disk, timeline, name)?.last().map(|arrival| arrival.end);
             let source = match disk.open(&path) {
                 Ok(source) => source,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -65,8 +75,14 @@ pub fn verify(
             let next = names.get(at + 1).map(String::as_str);
             let what = match (file(counted, next.is_none())?, next) {
                 (Err(what), _) => Some(what),
-                (Ok(track), Some(next)) => cut(disk, timeline, &Closed { name, len, track: &track, next })?,
-                (Ok(_), None) => shorter(len, reached.as_ref().filter(|(file, _)| file == name)),
+                (Ok(track), next) => {
+                    let reached = reached.as_ref().filter(|(file, _)| file == name).map(|(_, end)| *end);
+                    let short = shorter(len, noted.max(reached));
+                    match next.filter(|_| short.is_none()) {
+                        Some(next) => cut(disk, timeline, &Closed { len, track: &track, next })?,
+                        None => short,
+                    }
+                }
             };
             if let Some(what) = what {
                 found.damages.push(Corrupt { what, place: path.display().to_string() });
@@ -105,15 +121,14 @@ fn file(input: impl Read, is_last: bool) -> Result<Result<PositionTracker, Strin
     })
 }
 
-/// What is missing at the end of a timeline's last file, if its former length is known.
-fn shorter(len: u64, reached: Option<&(String, u64)>) -> Option<String> {
-    let (_, end) = reached.filter(|(_, end)| *end > len)?;
+/// What is missing at the end of a file, if its former length is known.
+fn shorter(len: u64, reached: Option<u64>) -> Option<String> {
+    let end = reached.filter(|end| *end > len)?;
     Some(format!("it ends at {len}, but {end} bytes were archived: the rest is missing"))
 }
 
 /// A file of a timeline that another one follows.
 struct Closed<'a> {
-    name: &'a str,
     /// Bytes.
     len: u64,
     /// What reading it to its end has found.
@@ -125,11 +140,7 @@ struct Closed<'a> {
 /// What is missing at the end of a file that another one follows, even if it ends after an event. A killed
 /// server writes no final event, so only other records show it.
 fn cut(disk: &dyn Disk, timeline: &Path, file: &Closed<'_>) -> io::Result<Option<String>> {
-    let Closed { name, len, track, next } = *file;
-    let noted = arrivals(disk, timeline, name)?.last().map(|arrival| (name.to_owned(), arrival.end));
-    if let Some(what) = shorter(len, noted.as_ref()) {
-        return Ok(Some(what));
-    }
+    let Closed { len, track, next } = *file;
     let other = track.next.as_deref().filter(|named| *named != next);
     if let Some(other) = other {
         return Ok(Some(format!("it names {other} as the next file, but log.index lists {next}")));

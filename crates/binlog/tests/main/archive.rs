@@ -6,7 +6,8 @@ use std::path::Path;
 
 use binlog::Error;
 use binlog::archive::{
-    Archive, BeginReason, EventComparer, Timeline, TimelineInfo, caught_up, is_timeline, timelines, verify,
+    Archive, BeginReason, EventComparer, Timeline, TimelineInfo, caught_up, is_timeline, timelines, unlisted,
+    verify,
 };
 use binlog::reader::Reader;
 use disk::faults::{FaultDisk, Unsynced};
@@ -449,4 +450,61 @@ fn every_flipped_byte_and_every_missing_file_is_told() {
         "{texts:?}"
     );
     assert!(verify(&disk, Path::new(FOLDER), None, &mut |_| false).is_err());
+}
+
+fn damages(disk: &FaultDisk) -> Vec<String> {
+    let found = verify(disk, Path::new(FOLDER), None, &mut |_| true).unwrap().damages;
+    found.iter().map(ToString::to_string).collect()
+}
+
+/// Files that an index does not list are not read: what is in them would be lost without a word.
+#[test]
+fn an_index_without_its_end_is_told() {
+    let disk = FaultDisk::default();
+    archive(&disk, &places()).1.unwrap();
+    let folder = Path::new(FOLDER).join("000001");
+    assert_eq!(unlisted(&disk, &folder).unwrap(), [""; 0]);
+    for (index, lost) in [("./binlog.000001\n./binlog.000002\n", &FILES[2..]), ("", &FILES)] {
+        disk.put(&folder.join("log.index"), index.as_bytes());
+        assert_eq!(unlisted(&disk, &folder).unwrap(), lost);
+        let told = damages(&disk);
+        let is_told =
+            |file: &str| told.iter().any(|text| text.contains(file) && text.contains("does not list it"));
+        assert!(lost.iter().all(|file| is_told(file)), "{told:?}");
+    }
+    // A run that was killed has begun the next file, and has not listed it.
+    disk.put(&folder.join("log.index"), b"./binlog.000001\n./binlog.000002\n");
+    disk.put(&folder.join(FILES[2]), &LOG[..4]);
+    assert_eq!(unlisted(&disk, &folder).unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_last_file_that_is_shorter_than_what_had_arrived_is_told() {
+    let disk = FaultDisk::default();
+    archive(&disk, &places()).1.unwrap();
+    let folder = Path::new(FOLDER).join("000001");
+    disk.put(&folder.join("binlog.000003.arrived"), format!("{} 100 all\n", LOG.len()).as_bytes());
+    let before = damages(&disk).len();
+    disk.put(&folder.join(FILES[2]), &LOG[..usize::try_from(LAST).unwrap()]);
+    let told = damages(&disk);
+    let is_told = told.iter().any(|text| text.contains("bytes were archived: the rest is missing"));
+    assert!(is_told && told.len() == before + 1, "{told:?}");
+}
+
+#[test]
+fn a_timeline_whose_description_is_gone_or_cut_is_told() {
+    let disk = FaultDisk::default();
+    archive(&disk, &places()).1.unwrap();
+    let description = Path::new(FOLDER).join("000001/timeline.json");
+    disk.put(&description, b"");
+    assert!(damages(&disk).iter().any(|text| text.contains("timeline.json")), "{:?}", damages(&disk));
+    disk.remove(&description).unwrap();
+    let error = timelines(&disk, Path::new(FOLDER)).unwrap_err().to_string();
+    assert!(error.contains("timeline.json is missing, and binlog.000001 is there"), "{error}");
+    // Where it has no file either, nothing was begun.
+    for file in FILES {
+        disk.remove(&Path::new(FOLDER).join("000001").join(file)).unwrap();
+    }
+    disk.remove(&Path::new(FOLDER).join("000001/log.index")).unwrap();
+    assert!(timelines(&disk, Path::new(FOLDER)).unwrap().is_empty());
 }
