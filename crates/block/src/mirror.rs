@@ -18,6 +18,7 @@ use crate::catalogue::Catalogue;
 use crate::file;
 use crate::file_kind::{Kind, kind};
 pub use crate::file_kind::{is_lasting, never_changes};
+use crate::format::TRAILER_BYTES;
 use crate::mirror_note::{self, MirrorNote};
 use crate::repository::READER_LOCK;
 use crate::store::{Folder, Store, WRITER_LOCK};
@@ -244,6 +245,7 @@ pub fn mirror(
             return Err(differs(from, to, name));
         }
     }
+    must_continue(from, to, &wanted, &there)?;
     let _target = lock_side(to, true)?;
     let note = note_of(to, &there)?;
     // The first catalogue hides what was pruned before; a later one would name files that are missing.
@@ -261,6 +263,22 @@ pub fn mirror(
     let summary = copy_all(&Copied { from, to, there: &there, compare }, &wanted, context)?;
     keep_note((&known, &wanted), (to, note, &there))?;
     Ok(summary)
+}
+
+/// An error if the newest file that both have ends otherwise in each. Where a repository was made anew, files
+/// have the former names, and may have their lengths; the trailer has the hash of all before it.
+fn must_continue(
+    from: &dyn MirrorSide,
+    to: &dyn MirrorSide,
+    wanted: &[(Kind, String, u64)],
+    there: &BTreeMap<String, u64>,
+) -> Result<(), Error> {
+    let both = wanted.iter().filter(|(kind, name, _)| *kind == Kind::Blocks && there.contains_key(name));
+    let Some((_, name, len)) = both.max_by_key(|(_, name, _)| file::number(name)) else { return Ok(()) };
+    let Some(at) = len.checked_sub(TRAILER_BYTES as u64) else { return Ok(()) };
+    let end =
+        |side: &dyn MirrorSide| side.read(name, at, TRAILER_BYTES).map_err(Error::store(side.shown(name)));
+    if end(from)? == end(to)? { Ok(()) } else { Err(differs(from, to, name)) }
 }
 
 /// From where to where files are copied.

@@ -74,6 +74,26 @@ fn a_name_in_a_store_may_be_called_like_the_folder_of_an_archived_log() {
     scene.restores("s3://b/p", "");
 }
 
+/// Its files have the former names and lengths, and nothing of it would be copied.
+#[test]
+fn a_repository_that_was_made_anew_is_not_taken_for_mirrored() {
+    let scene = Scene::new(false);
+    let noise = |seed: u8| -> Vec<u8> {
+        let hash = |block: u32| blake3::hash(&[&block.to_le_bytes()[..], &[seed]].concat());
+        (0..2_000).flat_map(|block| *hash(block).as_bytes()).collect()
+    };
+    std::fs::write(scene.path("noise"), noise(1)).unwrap();
+    scene.run("backup file:noise --to first --name n").exits(0);
+    scene.run("mirror first there").exits(0);
+    scene.run("mirror first there").exits(0).says(&["0 files copied"]);
+    std::fs::write(scene.path("noise"), noise(2)).unwrap();
+    scene.run("backup file:noise --to second --name n").exits(0);
+    let len =
+        |repository: &str| std::fs::metadata(scene.path(repository).join("n/000001.blk")).unwrap().len();
+    assert_eq!(len("first"), len("second"));
+    scene.run("mirror second there").exits(4).says(&["differs from"]);
+}
+
 #[test]
 fn a_repository_is_mirrored_to_a_folder_and_a_store_and_back() {
     for sealed in [false, true] {
