@@ -41,7 +41,7 @@ pub(crate) struct Ddl {
     settings: Vec<String>,
     /// The tables that it defines.
     tables: Vec<TableName>,
-    /// A database that it makes.
+    /// A database that it makes or alters.
     database: Option<String>,
     /// Whether tables exchange their names or rows, so that their definitions don't tell whether it was
     /// executed.
@@ -64,7 +64,9 @@ impl Ddl {
         let utf8 =
             |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| "it is not in UTF-8".to_owned());
         let (schema, sql) = (utf8(query.schema)?, utf8(&query.sql)?);
-        let (tables, database) = (defined.names(&schema), defined.database.clone());
+        let tables = defined.names(&schema);
+        let database = defined.database.clone();
+        let database = database.map(|name| if name.is_empty() { schema.clone() } else { name });
         let (error, settings, is_move) = (query.error, settings(query, time_s), defined.is_move);
         Ok(Ddl { place, schema, sql, error, settings, tables, database, is_move, after })
     }
@@ -100,7 +102,10 @@ impl Ddl {
         if let Some(name) = self.stranger(&mut session, &noted)? {
             return Err(self.unapplied(&format!("the target has a table {name} that is not of this copy")));
         }
-        let done = self.on_target(own, request.copy.write.no_binlog);
+        let done = same_timestamps(request, &mut own).and_then(|unlike| match unlike {
+            Some(why) => Err(self.unapplied(&why)),
+            None => self.on_target(own, request.copy.write.no_binlog),
+        });
         if let Err(Error::Server(error)) = &done
             && error.code().is_some()
         {
@@ -168,6 +173,7 @@ impl Ddl {
         let mut followed = noted.tables;
         let known: BTreeSet<TableName> = followed.iter().map(|followed| followed.target.clone()).collect();
         followed.retain(|followed| !self.tables.contains(&followed.table.name));
+        let mut made = Vec::new();
         for table in self.read(request)? {
             if !selection.table(&table.name.schema, &table.name.table) {
                 continue;
@@ -180,12 +186,16 @@ impl Ddl {
                 return Err(self.unapplied(&format!("{why}, so it can't be followed: --exclude it")));
             }
             let target = table.name.clone();
+            made.push(target.clone());
             followed.push(Followed { table, target, cascades: BTreeSet::new() });
         }
         let cascading = cascading(&mut session)?;
         for followed in &mut followed {
             followed.cascades = cascading.get(&followed.target).cloned().unwrap_or_default();
         }
+        let is_gone = |name: &&TableName| self.tables.contains(name) && !made.contains(name);
+        let gone: Vec<TableName> = known.iter().filter(is_gone).cloned().collect();
+        request.state.record_tables(&mut session, &made, &gone)?;
         request.state.redefine(&mut session, &followed, &self.after)
     }
 
@@ -212,6 +222,24 @@ impl Ddl {
             hash.update(definition.as_bytes());
         }
         Ok(hash.finalize().to_hex().to_string())
+    }
+}
+
+/// Makes TIMESTAMP columns mean in a session what they mean on the source, which no log says. Returns why that
+/// can't be.
+fn same_timestamps(request: &Request<'_>, session: &mut Session) -> Result<Option<String>, Error> {
+    let name = "explicit_defaults_for_timestamp";
+    let source =
+        snapshot::connect(request.from)?.value(&format!("SELECT @@GLOBAL.{name}"))?.unwrap_or_default();
+    if session.value(&format!("SELECT @@{name}"))?.as_deref() == Some(source.as_str()) {
+        return Ok(None);
+    }
+    match session.execute(&format!("SET SESSION {name} = {source}")) {
+        Ok(_) => Ok(None),
+        Err(error) if error.code().is_some() => {
+            Ok(Some(format!("{name} is {source} on the source, and the target has another one: {error}")))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -154,6 +154,7 @@ impl<'a> Scope<'a> {
             return if is_meant { Err("it is not executed on the target".to_owned()) } else { Ok(None) };
         };
         if let Some(name) = &defined.database {
+            let name = if name.is_empty() { schema } else { name };
             return Ok(self.wanted.programs(name).then_some(defined));
         }
         let tables = defined.names(schema);

@@ -207,6 +207,16 @@ impl State {
         self.note(session, INTENT)
     }
 
+    /// Records in the ledger of the copy which tables DDL has made and removed.
+    pub(crate) fn record_tables(
+        &self,
+        session: &mut Session,
+        made: &[TableName],
+        gone: &[TableName],
+    ) -> Result<(), Error> {
+        Ok(dump::record_tables(session, &self.id, made, gone)?)
+    }
+
     /// Notes what is followed after DDL, and from where.
     pub(crate) fn redefine(
         &self,

@@ -16,7 +16,7 @@ pub type Name = (Option<String>, String);
 pub struct DefinedTables {
     /// The tables.
     pub tables: Vec<Name>,
-    /// A database that it makes.
+    /// A database that it makes or alters; empty for the default one.
     pub database: Option<String>,
     /// Whether tables may exchange their rows or names, so that nobody can tell by the definitions afterwards
     /// whether it was executed.
@@ -179,8 +179,20 @@ impl Cursor<'_> {
         (self.at >= self.tokens.len()).then_some(found)
     }
 
+    /// The defaults of a database, which tables that are made later get.
+    fn alter_database(&mut self) -> Option<DefinedTables> {
+        const OPTIONS: [&str; 5] = ["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT"];
+        let begins = |word: String| OPTIONS.contains(&word.as_str());
+        let database = if begins(self.word()) { String::new() } else { self.identifier()? };
+        let database = Some(database);
+        begins(self.word()).then(|| DefinedTables { database, ..DefinedTables::default() })
+    }
+
     fn alter(&mut self) -> Option<DefinedTables> {
         self.skip_all(&MODIFIERS);
+        if self.skip("DATABASE") || self.skip("SCHEMA") {
+            return self.alter_database();
+        }
         if !self.skip("TABLE") && !self.skip("SEQUENCE") {
             return None;
         }
@@ -267,6 +279,9 @@ mod tests {
             ("CREATE TABLE t (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (1))", "t"),
             ("CREATE SEQUENCE s START WITH 5", "s"),
             ("CREATE DATABASE IF NOT EXISTS d CHARACTER SET utf8mb4", "database d"),
+            ("ALTER DATABASE d CHARACTER SET latin1", "database d"),
+            ("alter schema `d` default collate = utf8mb4_bin", "database d"),
+            ("ALTER DATABASE CHARSET latin1", "database "),
             ("CREATE UNIQUE INDEX i USING BTREE ON d.t (a)", "d.t"),
             ("CREATE INDEX IF NOT EXISTS i ON t (a)", "t"),
             ("DROP INDEX i ON t", "t"),
@@ -297,7 +312,8 @@ mod tests {
             "CREATE TABLE t (a INT) START TRANSACTION",
             "DROP DATABASE d",
             "DROP TABLE a b.",
-            "ALTER DATABASE d CHARACTER SET latin1",
+            "ALTER DATABASE d UPGRADE DATA DIRECTORY NAME",
+            "ALTER DATABASE d READ ONLY = 1",
             "ALTER TABLE t DISCARD TABLESPACE",
             "ALTER TABLE t IMPORT TABLESPACE",
             "ALTER TABLE t CONVERT PARTITION p TO TABLE u",

@@ -162,6 +162,29 @@ impl Ledger {
         Ok(())
     }
 
+    /// Records tables that were made on the target since, and forgets others that were removed.
+    pub(crate) fn record_tables(
+        &self,
+        session: &mut Session,
+        made: &[TableName],
+        gone: &[TableName],
+    ) -> Result<(), Error> {
+        let number = |name: &TableName| mark(&name.to_string());
+        if !made.is_empty() {
+            let lines: Vec<_> = made.iter().map(|name| format!("({TABLES}, {})", number(name))).collect();
+            session.execute(&format!("INSERT IGNORE INTO {} VALUES {}", self.table, lines.join(", ")))?;
+        }
+        if !gone.is_empty() {
+            let lines: Vec<_> = gone.iter().map(|name| number(name).to_string()).collect();
+            session.execute(&format!(
+                "DELETE FROM {} WHERE `table` = {TABLES} AND chunk IN ({})",
+                self.table,
+                lines.join(", ")
+            ))?;
+        }
+        Ok(())
+    }
+
     /// Whether a table was recorded under this name, in the lines of a ledger.
     pub(crate) fn is_marked(lines: &Lines, name: &TableName) -> bool {
         lines.contains(&(TABLES, mark(&name.to_string())))

@@ -10,7 +10,7 @@ use crate::support::{of_today, on_products, part_of_today, products, tell, until
 const SAME: [&str; 3] = ["--resume", "--ddl", "same"];
 
 /// Groups of statements on A, each of a kind of DDL.
-const STATEMENTS: [&[&str]; 10] = [
+const STATEMENTS: [&[&str]; 11] = [
     &["ALTER TABLE d.one ADD note INT DEFAULT 5", "UPDATE d.one SET note = id"],
     &["CREATE INDEX i ON d.one (note)", "UPDATE d.one SET note = note + 1"],
     &[
@@ -47,6 +47,15 @@ const STATEMENTS: [&[&str]; 10] = [
     &["DROP INDEX i ON d.one", "ALTER TABLE d.one DROP note, MODIFY t VARCHAR(60) CHARACTER SET latin1"],
     // A default database that is not copied.
     &["CREATE DATABASE elsewhere", "USE elsewhere", "ALTER TABLE d.fresh COMMENT 'from elsewhere'"],
+    // What tables get that say nothing of it.
+    &[
+        "ALTER DATABASE d CHARACTER SET latin2",
+        "CREATE TABLE d.latin (id INT PRIMARY KEY, v VARCHAR(10)) ENGINE=InnoDB",
+        "INSERT INTO d.latin VALUES (1, 'x')",
+        "USE d",
+        "ALTER DATABASE COLLATE utf8mb4_bin",
+        "CREATE TABLE d.default_of_d (id INT PRIMARY KEY, v VARCHAR(10)) ENGINE=InnoDB",
+    ],
     // Of no interest.
     &["CREATE TABLE IF NOT EXISTS mysql.of_nobody (id INT)", "DROP TABLE mysql.of_nobody"],
 ];
@@ -153,6 +162,56 @@ fn ddl_that_cannot_be_the_same_ends_it_by_name() {
             assert_same(&pair);
         }
     });
+}
+
+/// What DDL has made and removed on B is known to a copy that is resumed with a new snapshot.
+#[test]
+fn a_copy_is_resumed_after_ddl_and_takes_no_table_of_others() {
+    on_products(&of_today(products()), |product| {
+        let pair = made(product);
+        once(&pair, &[]).exits(0);
+        let statements = [
+            "RENAME TABLE d.word TO d.words",
+            "CREATE TABLE d.fresh (id INT PRIMARY KEY) ENGINE=InnoDB",
+            "INSERT INTO d.fresh VALUES (1)",
+            "CREATE TABLE d.gone (id INT PRIMARY KEY) ENGINE=InnoDB",
+            "DROP TABLE d.gone",
+        ];
+        execute(&mut pair.source(), &statements);
+        once(&pair, &SAME).exits(0);
+        execute(&mut pair.target(), &["CREATE TABLE d.gone (mine INT)", "INSERT INTO d.gone VALUES (5)"]);
+        // It ends here, and the next run begins with a new snapshot.
+        execute(
+            &mut pair.source(),
+            &["CREATE TABLE d.both (id INT PRIMARY KEY) ENGINE=InnoDB SELECT 1 AS id"],
+        );
+        once(&pair, &SAME).exits(1).says(&["DDL: CREATE TABLE"]);
+        once(&pair, &SAME).exits(0);
+        assert_eq!(pair.target().value("SELECT mine FROM d.gone").unwrap().as_deref(), Some("5"));
+        execute(&mut pair.target(), &["DROP TABLE d.gone"]);
+        assert_same(&pair);
+    });
+}
+
+/// Without the variable the first TIMESTAMP of a table is NOT NULL and follows the clock, and no log says how
+/// it is set.
+#[test]
+fn a_timestamp_means_the_same_on_both_sides() {
+    let product = Product::MariaDb118;
+    if !products().contains(&product) {
+        return;
+    }
+    let pair = made(product);
+    once(&pair, &[]).exits(0);
+    execute(&mut pair.target(), &["SET GLOBAL explicit_defaults_for_timestamp = 0"]);
+    let statements = [
+        "CREATE TABLE d.stamped (id INT PRIMARY KEY, ts TIMESTAMP) ENGINE=InnoDB",
+        "INSERT INTO d.stamped VALUES (1, NULL)",
+    ];
+    execute(&mut pair.source(), &statements);
+    once(&pair, &SAME).exits(0);
+    assert_same(&pair);
+    assert_eq!(definitions(&mut pair.source()), definitions(&mut pair.target()));
 }
 
 #[test]
