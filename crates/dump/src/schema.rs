@@ -64,6 +64,8 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
 fn program(object: &Object, out: &mut String) {
     out.push_str(&format!("SET NAMES utf8mb4{DELIMITER}\nUSE {}{DELIMITER}\n", quote_name(&object.schema)));
     let Settings { sql_mode, time_zone, collation, character_set, .. } = &object.settings;
+    // A view has no mode of its own, and must not get that of a program before it.
+    let sql_mode = &Some(sql_mode.clone().unwrap_or_default());
     // Programs record the client's character set, and are in its bytes.
     for (name, value) in [
         ("sql_mode", sql_mode),

@@ -173,15 +173,24 @@ fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
         _ => lower.clone(),
     };
     let (set, rest) = swapped.split_once('_').unwrap_or((&swapped, ""));
-    // Sensitivity to accents and case is kept; the version of the rules is not.
-    let likes: &[&str] = if rest.contains("as_cs") || rest.ends_with("_bin") || rest == "bin" {
-        &["uca1400_as_cs", "0900_as_cs", "bin"]
-    } else if rest.contains("0900_ai_ci") || rest.contains("uca1400") && rest.ends_with("ai_ci") {
-        &["uca1400_nopad_ai_ci", "0900_ai_ci", "uca1400_ai_ci", "unicode_520_ci", "unicode_ci"]
-    } else if rest.contains("as_ci") {
-        &["uca1400_as_ci", "0900_as_ci", "unicode_520_ci"]
-    } else {
-        &["unicode_520_ci", "unicode_ci", "general_ci"]
+    // Sensitivity to accents, case and spaces at the end is kept; the version of the rules is not.
+    let counts_spaces = rest.contains("nopad") || rest.contains("0900");
+    let likes: &[&str] = match counts_spaces {
+        true if rest.ends_with("bin") => &["nopad_bin", "0900_bin", "bin"],
+        false if rest.ends_with("bin") => &["bin"],
+        true if rest.contains("as_cs") => {
+            &["uca1400_nopad_as_cs", "0900_as_cs", "nopad_bin", "uca1400_as_cs", "bin"]
+        }
+        false if rest.contains("as_cs") => &["uca1400_as_cs", "0900_as_cs", "bin"],
+        true if rest.contains("as_ci") => {
+            &["uca1400_nopad_as_ci", "0900_as_ci", "uca1400_as_ci", "unicode_520_nopad_ci", "unicode_520_ci"]
+        }
+        false if rest.contains("as_ci") => &["uca1400_as_ci", "0900_as_ci", "unicode_520_ci"],
+        _ if rest.contains("0900_ai_ci") || rest.contains("uca1400") && rest.ends_with("ai_ci") => {
+            &["uca1400_nopad_ai_ci", "0900_ai_ci", "uca1400_ai_ci", "unicode_520_ci", "unicode_ci"]
+        }
+        true => &["0900_ai_ci", "unicode_520_nopad_ci", "unicode_nopad_ci", "unicode_520_ci", "general_ci"],
+        false => &["unicode_520_ci", "unicode_ci", "general_ci"],
     };
     // Servers call the same character set by one of two names.
     let sets = if matches!(set, "utf8" | "utf8mb3") { &["utf8mb3", "utf8"][..] } else { &[set] };
