@@ -49,8 +49,13 @@ impl Number {
                 (whole, rest.strip_prefix(b".")?)
             }
         };
+        if whole.is_empty() {
+            return None;
+        }
+        // Of 38 digits behind the point there is a zero before it.
+        let whole = &whole[whole.iter().take_while(|digit| **digit == b'0').count()..];
         // 38 digits are less than 2^127.
-        if whole.is_empty() || whole.len() + fraction.len() > usize::from(Number::DIGITS_MAX) {
+        if whole.len() + fraction.len() > usize::from(Number::DIGITS_MAX) {
             return None;
         }
         let magnitude = match whole.len() + fraction.len() {
@@ -164,6 +169,8 @@ mod tests {
             (Number::decimal(10, 2, 8), "00000012.50", Some(1250)),
             (Number::decimal(5, 5, 1), "-0.12345", Some(-12_345)),
             (Number::decimal(38, 0, 1), &nines, nines.parse().ok()),
+            (Number::decimal(38, 38, 1), &format!("-0.{nines}"), format!("-{nines}").parse().ok()),
+            (Number::decimal(38, 38, 1), &format!("0.{}", "0".repeat(38)), Some(0)),
             (
                 Number::decimal(38, 30, 1),
                 "-99999999.000000000000000000000000000001",
