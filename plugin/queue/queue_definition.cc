@@ -1,10 +1,13 @@
 /* What CREATE TABLE says about a queue. See queue_definition.h. */
 #include "queue_server.h"
 
+#include <algorithm>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "create_options.h"
 #include "sql_acl.h"
 #include "mysqld.h"
 #include "sql_table.h"
@@ -72,6 +75,25 @@ static bool dead_letter_folder(THD *thd, const TABLE *form, const ha_table_optio
 }
 
 /* What readers can't go together with. False with an error. */
+/* The server reads a number as far as there are digits: KEEP='1d' would be a second. */
+static bool numbers_are_whole(const HA_CREATE_INFO *info)
+{
+  static const char *const numbers[]= {"tries", "age", "concurrency", "dedupe_for", "keep"};
+  for (const engine_option_value *option= info->option_list; option; option= option->next) {
+    const bool is_number= std::any_of(std::begin(numbers), std::end(numbers), [option](const char *name) {
+      return !strcasecmp(option->name.str, name);
+    });
+    const LEX_CSTRING &value= option->value;
+    if (!is_number || !value.str)
+      continue;
+    if (!value.length || !std::all_of(value.str, value.str + value.length, [](char c) { return c >= '0' && c <= '9'; })) {
+      my_error(ER_BAD_OPTION_VALUE, MYF(0), value.str, option->name.str);
+      return false;
+    }
+  }
+  return true;
+}
+
 static bool readers_fit(const ha_table_option_struct *options, bool transactional)
 {
   if (!options->readers || !*options->readers)
@@ -135,6 +157,8 @@ int queue_create(THD *thd, const char *name, TABLE *form, HA_CREATE_INFO *info)
   }
 #endif
   if (transactional && !queue_can_join(thd))
+    return HA_ERR_UNSUPPORTED;
+  if (!numbers_are_whole(info))
     return HA_ERR_UNSUPPORTED;
   const ha_table_option_struct *options= info->option_struct;
   queue_info_columns info_columns;

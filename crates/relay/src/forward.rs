@@ -14,7 +14,7 @@ use server::{Session, TableName, Target};
 use crate::column::{Column, columns};
 use crate::insert::Inserts;
 use crate::publish::{Broker, Messages, Publisher};
-use crate::queue_table::must_be_queue;
+use crate::queue_table::{is_paused, must_be_queue};
 
 /// Seconds that the source waits for a row before the relay checks whether to continue.
 const WAIT_S: u32 = 1;
@@ -270,6 +270,10 @@ impl Relay {
                 }
                 Some(_) if route.rows.once => {
                     self.source.execute("SELECT queue_end()")?;
+                    // Nobody is given its rows: that there is none does not mean that none is left.
+                    if is_paused(&mut self.source, &route.queue)? {
+                        bail!("{} is paused, so its rows stay: call queue_resume() there first", route.queue);
+                    }
                     return Ok(Ended::Done);
                 }
                 Some(_) => self.destination.keep()?,

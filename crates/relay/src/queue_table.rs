@@ -12,6 +12,16 @@ pub fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<O
     Ok(found.into_iter().next().map(|row| row.into_iter().next().flatten()))
 }
 
+/// Whether a queue is paused, as far as this account sees it: with PROCESS.
+pub fn is_paused(session: &mut Session, table: &TableName) -> Result<bool> {
+    let paused = session.value(&format!(
+        "SELECT paused FROM information_schema.queues WHERE table_schema = {} AND table_name = {}",
+        session.quote(&table.schema),
+        session.quote(&table.table)
+    ))?;
+    Ok(paused.as_deref() == Some("1"))
+}
+
 /// Refuses what is no queue: it has other rules, or none, for who owns a row.
 pub fn must_be_queue(session: &mut Session, table: &TableName) -> Result<()> {
     match table_engine(session, table)? {

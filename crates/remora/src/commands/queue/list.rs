@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use dump::{Pattern, Selection};
 use failure::usage;
+use progress::count;
 use serde_json::json;
 use server::catalogue::Wanted;
 
@@ -42,6 +43,13 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Some((found.swap_remove(at), options))
         })
         .collect();
+    let unseen = found.iter().filter(|line| wanted_line(&wanted, line)).count();
+    if unseen > 0 {
+        report.warn(&format!(
+            "{} of this server not shown: this account has no privilege on the tables",
+            count(unseen as u64, "queue")
+        ));
+    }
     let readers = readers(&mut session)?;
     let of = |line: &Line| {
         let queue = format!("{}@", line.name);
@@ -63,6 +71,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
     }
     Ok(Exit::Done)
+}
+
+/// Whether the queue of a line was asked for.
+fn wanted_line(wanted: &Selection, line: &Line) -> bool {
+    line.name.split_once('.').is_some_and(|(schema, table)| wanted.table(schema, table))
 }
 
 /// A line of the table; the name column is as wide as the longest name.
