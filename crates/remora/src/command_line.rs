@@ -1,8 +1,11 @@
 //! The command line: what all commands share, and the list of commands.
 
+use std::any::TypeId;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgAction, ArgMatches, CommandFactory, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::commands;
@@ -145,6 +148,49 @@ pub(crate) fn reason(usage: &clap::Error) -> String {
     let end = ["\n\nUsage:", "\n\nFor more information"].iter().filter_map(|mark| text.find(mark)).min();
     let text = &text[..end.unwrap_or(text.len())];
     text.strip_prefix("error: ").unwrap_or(text).trim().to_owned()
+}
+
+/// What was typed, understood.
+///
+/// # Errors
+/// A wrong command line; an address of an object store where only a path of this machine can be.
+pub(crate) fn matches(mut command: clap::Command, words: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
+    let found = command.try_get_matches_from_mut(words)?;
+    no_stores(&command, &found)?;
+    Ok(found)
+}
+
+/// An argument takes an address of an object store if its help says so.
+fn no_stores(command: &clap::Command, found: &ArgMatches) -> Result<(), clap::Error> {
+    for argument in command.get_arguments().filter(|argument| is_path(argument) && !says_s3(argument)) {
+        let values = found.try_get_raw(argument.get_id().as_str()).ok().flatten();
+        let mut values = values.into_iter().flatten();
+        if let Some(value) = values.find(|value| value.as_encoded_bytes().starts_with(b"s3://")) {
+            let text = format!(
+                "'{}' is in an object store; '{argument}' takes a path on this machine",
+                value.display()
+            );
+            return Err(clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command));
+        }
+    }
+    match found.subcommand() {
+        Some((name, below)) => command.find_subcommand(name).map_or(Ok(()), |sub| no_stores(sub, below)),
+        None => Ok(()),
+    }
+}
+
+/// Whether the value of an argument is a path, by its type or by its name.
+fn is_path(argument: &clap::Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    argument.get_value_parser().type_id() == TypeId::of::<PathBuf>()
+        || names.iter().any(|name| ["FILE", "PATH"].contains(&name.as_str()))
+}
+
+fn says_s3(argument: &clap::Arg) -> bool {
+    [argument.get_help(), argument.get_long_help()]
+        .into_iter()
+        .flatten()
+        .any(|help| help.to_string().contains("s3://"))
 }
 
 /// Adds exit codes to the end of every command's help, and examples to the help of subcommands.
@@ -291,6 +337,37 @@ mod tests {
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let files = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
         assert_eq!(files.collect::<BTreeSet<_>>(), known);
+    }
+
+    #[test]
+    fn a_path_is_not_an_address_of_a_store() {
+        let refused = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            matches(Cli::command(), words).err().map(|error| reason(&error))
+        };
+        for line in [
+            "remora restore repo/a --to s3://b/x",
+            "remora pack -o s3://b/x file",
+            "remora key new s3://b/k",
+            "remora stat 1 --record s3://b/r",
+            "remora mount s3://b/p s3://b/m",
+            "remora lock --position s3://b/x -- true",
+        ] {
+            let why = refused(line).unwrap_or_else(|| panic!("{line} is taken"));
+            assert!(why.contains("takes a path on this machine"), "{line}: {why}");
+        }
+        for line in [
+            "remora mount s3://b/p m",
+            "remora dump -o s3://b/x",
+            "remora dump --check s3://b/x",
+            "remora import s3://b/x.csv --into a.b",
+            "remora extract s3://b/p/n -o s3://b/x --format parquet",
+            "remora log s3://b/p/n --to s3://b/x --format jsonl --after s3://b/d",
+            "remora cron --log l -- echo s3://b/x",
+            "remora backup file:a --to s3://b/p",
+        ] {
+            assert_eq!(refused(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -61,24 +61,24 @@ fn main() -> ExitCode {
             return show(&page);
         }
     }
-    let cli =
-        match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
-            Ok(cli) => cli,
-            Err(usage) => {
-                let usage = tips::with_tip(usage, typed.as_deref());
-                if usage.use_stderr() && asked.is_json() {
-                    return fail(&asked, &failure::usage(command_line::reason(&usage)));
-                }
-                // Clap's own texts: help goes to stdout and ends well, a wrong command line goes to stderr
-                // and does not.
-                usage.print().ok();
-                if short_h && usage.use_stderr() {
-                    Report::plain()
-                        .say("-h is --host, as with the clients of the server; for help type -? or --help");
-                }
-                return ExitCode::from(if usage.use_stderr() { Exit::Usage.code() } else { 0 });
+    let found = command_line::matches(command, line.arguments);
+    let cli = match found.and_then(|found| Cli::from_arg_matches(&found)) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            let usage = tips::with_tip(usage, typed.as_deref());
+            if usage.use_stderr() && asked.is_json() {
+                return fail(&asked, &failure::usage(command_line::reason(&usage)));
             }
-        };
+            // Clap's own texts: help goes to stdout and ends well, a wrong command line goes to stderr
+            // and does not.
+            usage.print().ok();
+            if short_h && usage.use_stderr() {
+                Report::plain()
+                    .say("-h is --host, as with the clients of the server; for help type -? or --help");
+            }
+            return ExitCode::from(if usage.use_stderr() { Exit::Usage.code() } else { 0 });
+        }
+    };
     command_line::log(cli.verbose);
     let report = Report::new(cli.json, cli.quiet);
     match command_line::run(cli.command, line.password, &report) {

@@ -67,11 +67,11 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["list", "check"])]
     output: Option<PathBuf>,
 
-    /// Show what is in a dump, without a server
+    /// Show what is in a dump, here or at s3://BUCKET/FOLDER, without a server
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "names", "check"])]
     list: Option<PathBuf>,
 
-    /// Read all of a dump and compare it with its manifest, without a server
+    /// Read all of a dump, here or at s3://BUCKET/FOLDER, and compare it with its manifest, without a server
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "names"])]
     check: Option<PathBuf>,
 

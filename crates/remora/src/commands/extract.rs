@@ -67,7 +67,7 @@ const SYSTEM: [&str; 4] = ["mysql", "sys", "performance_schema", "information_sc
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// A data folder, the folder of a database, a folder of exported files, an .ibd file, or REPO/NAME@N for
-    /// generation N of a backup [default: the newest]
+    /// generation N of a backup [default: the newest], in which REPO may be s3://BUCKET/PREFIX
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
 

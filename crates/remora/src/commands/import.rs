@@ -61,7 +61,8 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Files, patterns such as 'day-*.csv.gz', or - for standard input
+    /// Files, patterns such as 'day-*.csv.gz', both also in an object store as s3://BUCKET/day-*.csv.gz, or -
+    /// for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
 

@@ -44,8 +44,8 @@ pub(super) struct PublishArguments {
     #[arg(long, value_name = "TIME", requires = "follow", value_parser = interval, default_value = EVERY)]
     every: Duration,
 
-    /// With --to: begin with the changes after this dump, which was made of the same server. Without it, the
-    /// first run begins with the first file of the log
+    /// With --to: begin with the changes after this dump, which was made of the same server, here or at
+    /// s3://BUCKET/FOLDER. Without it, the first run begins with the first file of the log
     #[arg(long, value_name = "DUMP", requires = "to", conflicts_with = "position")]
     after: Option<PathBuf>,
 
