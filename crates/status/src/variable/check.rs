@@ -1,16 +1,16 @@
 //! Whether a server starts with an option file, and what its lines mean to that server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use ::server::OptionLine;
 
 use super::name::{is_list, is_named_switch, is_path};
 pub use super::option::is_read;
-use super::option::{Meaning, Prefix, resolve};
+use super::option::{Meaning, Prefix, cache, resolve};
 use super::plugin::{Load, loads};
-use super::value_equality::{switch, unit, words};
-use super::{Argument, Snapshot, Variable, name};
+use super::value_equality::{number, switch, unit};
+use super::{Argument, Number, Snapshot, Variable, name};
 
 /// What happens to a line, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub struct Finding {
 pub struct Setting<'a> {
     /// The line.
     pub line: &'a OptionLine,
-    /// The option's full name.
+    /// The option's full name, behind that of a key cache and a point if it is about one.
     pub name: String,
     /// Its value, with prefixes applied; `None` without a value, or if it sets a bound.
     pub value: Option<String>,
@@ -200,16 +200,29 @@ fn judge<'a>(
         Meaning::Option { name, variable, prefixes, is_abbreviated } => {
             let value = effective(name, variable, line.value.as_deref(), &prefixes);
             let found = judge_name(name, variable, line.value.as_deref(), &prefixes);
-            let found =
-                found.or_else(|| judge_value(snapshot, variable, line.value.as_deref(), value.as_deref()));
+            // A bound is written like a value.
+            let is_bound = prefixes.contains(&Prefix::Maximum);
+            let judged = if is_bound { line.value.as_deref() } else { value.as_deref() };
+            let found = found
+                .or_else(|| {
+                    judge_value(snapshot, typed(snapshot, name, variable), line.value.as_deref(), judged)
+                })
+                .or_else(|| judge_page_size(name, judged?));
             let found = found.or_else(|| {
                 let why = || format!("it is taken for {name}; write the whole name");
                 is_abbreviated.then(|| (Verdict::Deprecated, why()))
             });
-            let setting = Setting { line, name: name.to_owned(), value };
+            let cache = cache(&line.name, name).map(|cache| format!("{cache}."));
+            let setting = Setting { line, name: cache.unwrap_or_default() + name, value };
             (variable.ignored.is_none().then_some(setting), found)
         }
     }
+}
+
+/// The variable that tells which values an option takes: SQL knows some by another name than option files.
+fn typed<'a>(snapshot: &'a Snapshot, name: &str, variable: &'a Variable) -> &'a Variable {
+    let of_sql = name.strip_prefix("transaction_").filter(|_| variable.kind.is_none());
+    of_sql.and_then(|rest| snapshot.variables.get(&format!("tx_{rest}"))).unwrap_or(variable)
 }
 
 /// The verdict on an option that only a plugin can define.
@@ -304,6 +317,7 @@ fn judge_value(
         "BOOLEAN" => judge_switch(value),
         "ENUM" => judge_word(variable, value),
         "SET" => judge_set(variable, value),
+        "FLAGSET" => judge_flags(variable, value),
         kind if kind.contains("INT") => judge_whole(snapshot, variable, kind, value),
         "DOUBLE" => judge_real(variable, value),
         _ => None,
@@ -331,17 +345,66 @@ fn judge_word(variable: &Variable, value: &str) -> Judgement {
         .then(|| (Verdict::Aborts, format!("{value:?} is none of {}", variable.words.join(", "))))
 }
 
+/// A server takes no empty word and no space before one, and the beginning of a word only for the last one.
 fn judge_set(variable: &Variable, value: &str) -> Judgement {
-    if variable.words.is_empty() || value.parse::<u64>().is_ok() {
+    let known = &variable.words;
+    // A number has a bit for each word.
+    let number = value.trim_start().parse::<u64>().map(u128::from);
+    let is_number = number.is_ok_and(|bits| known.len() < 64 && bits < 1 << known.len());
+    if known.is_empty() || value.is_empty() || is_number || value.eq_ignore_ascii_case("all") {
         return None;
     }
-    let known: Vec<String> = variable.words.iter().map(|word| word.to_ascii_lowercase()).collect();
-    let is_known = |word: &&String| {
-        **word == "all" || known.iter().filter(|known| known.starts_with(word.as_str())).count() > 0
+    let is_whole =
+        |word: &str| known.iter().any(|known| known.eq_ignore_ascii_case(word.trim_end_matches(' ')));
+    let last = value.rsplit(',').next().unwrap_or_default();
+    let is_last = known.iter().filter(|known| begins(known, last)).count() == 1;
+    let wrong = value
+        .split(',')
+        .enumerate()
+        .filter(|(at, word)| !is_whole(word) && !(is_last && *at == value.matches(',').count()));
+    refuse(wrong.map(|(_, word)| word), known)
+}
+
+/// Words and what becomes of each: `mrr=on`. A server takes whole words only, and each once.
+fn judge_flags(variable: &Variable, value: &str) -> Judgement {
+    let known = &variable.words;
+    if known.is_empty() || value.is_empty() {
+        return None;
+    }
+    let mut seen = BTreeSet::new();
+    let mut is_flag = |item: &&str| {
+        let (word, state) = item.split_once('=').map_or((*item, None), |(word, state)| (word, Some(state)));
+        let word = word.trim_end_matches(' ').to_ascii_lowercase();
+        let is_state = |state: &str| {
+            let state = state.trim_end_matches(' ');
+            ["on", "off", "default"].iter().any(|known| known.eq_ignore_ascii_case(state))
+        };
+        let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(&word));
+        // Alone it stands for all.
+        is_known
+            && state.map_or(word == "default", |state| word != "default" && is_state(state))
+            && seen.insert(word)
     };
-    let wrong: Vec<String> = words(value).iter().filter(|word| !is_known(word)).cloned().collect();
+    refuse(value.split(',').filter(|item| !is_flag(item)), known)
+}
+
+fn begins(word: &str, with: &str) -> bool {
+    !with.is_empty() && word.get(..with.len()).is_some_and(|front| front.eq_ignore_ascii_case(with))
+}
+
+/// The verdict on words that a server refuses.
+fn refuse<'a>(wrong: impl Iterator<Item = &'a str>, known: &[String]) -> Judgement {
+    let wrong: Vec<String> = wrong.map(|word| format!("{word:?}")).collect();
     (!wrong.is_empty())
-        .then(|| (Verdict::Aborts, format!("{} is none of {}", wrong.join(", "), variable.words.join(", "))))
+        .then(|| (Verdict::Aborts, format!("{} is none of {}", wrong.join(", "), known.join(", "))))
+}
+
+/// Between its bounds the size of a page is a power of two.
+fn judge_page_size(name: &str, value: &str) -> Judgement {
+    let Some(Number::Whole(size)) = number(value).filter(|_| name == "innodb_page_size") else { return None };
+    let is_power = u32::try_from(size).is_ok_and(u32::is_power_of_two);
+    (!is_power)
+        .then(|| (Verdict::Aborts, format!("{value:?} is no power of two: 4096, 8192, 16384 and so on")))
 }
 
 /// A server reads digits and one letter after them, and ignores the rest.

@@ -65,7 +65,7 @@ pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
 #[must_use]
 pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
     let written = super::name::plain(written);
-    let mut rest = written.as_str();
+    let (_, mut rest) = structured(&written);
     let mut prefixes = Vec::new();
     loop {
         match find(snapshot, rest).as_slice() {
@@ -86,6 +86,21 @@ pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
         prefixes.push(prefix);
         rest = after;
     }
+}
+
+/// What is before the point of a name, and what is behind it: `hot.key_buffer_size` is that variable of the key
+/// cache `hot`. Before the names of other options a server ignores it.
+fn structured(written: &str) -> (Option<&str>, &str) {
+    match written.split_once('.') {
+        Some((cache, name)) if !cache.is_empty() && !name.is_empty() => (Some(cache), name),
+        _ => (None, written),
+    }
+}
+
+/// The key cache that a line for this option is about, if it is not the usual one, which the variables show.
+pub(super) fn cache<'a>(written: &'a str, option: &str) -> Option<&'a str> {
+    let is_structured = option == "key_buffer_size" || option.starts_with("key_cache_");
+    structured(written).0.filter(|cache| is_structured && !cache.eq_ignore_ascii_case("default"))
 }
 
 /// A name as it is written, and without its first prefix, its first two and so on.
@@ -153,6 +168,13 @@ mod tests {
             ("skip-foo", "unknown"),
             ("version_only", "unknown"),
             ("loose-", "loose"),
+            ("hot.max-connections", "max_connections []"),
+            ("hot.loose-max-connections", "max_connections [Loose]"),
+            ("loose-hot.foo", "unknown"),
+            ("hot.foo", "unknown"),
+            (".autocommit", "unknown"),
+            ("autocommit.", "unknown"),
+            ("a.b.autocommit", "unknown"),
         ] {
             assert_eq!(meaning(written), expected, "{written}");
         }

@@ -233,13 +233,51 @@ fn other_values_are_cut_or_refused() {
     assert_eq!(real("0.5").unwrap(), "the server takes 1 instead (1 to 5)");
     assert_eq!(real("5.5").unwrap(), "the server takes 5 instead (1 to 5)");
     let set = |value: &str| said("mariadb-11.8.6", "type=SET\twords=ABC,DEF\toption=required", value);
-    assert_eq!([set("3"), set("all"), set("ab,DEF"), set("")], [None, None, None, None]);
-    assert_eq!(set("abc,xyz,ghi").unwrap(), "ghi, xyz is none of ABC, DEF");
+    for value in ["3", "all", "abc,DE", "abc ,DEF ", "abc", "a", ""] {
+        assert_eq!(set(value), None, "{value:?}");
+    }
+    assert_eq!(set("abc,xyz,ghi").unwrap(), r#""xyz", "ghi" is none of ABC, DEF"#);
+    // What servers of 10.11 and 11.8 refused.
+    for (value, wrong) in [
+        ("ABC, DEF", r#"" DEF""#),
+        ("ABC,", r#""""#),
+        ("ABC,,DEF", r#""""#),
+        (" ABC", r#"" ABC""#),
+        ("ab,DEF", r#""ab""#),
+        ("all,ABC", r#""all""#),
+        ("4", r#""4""#),
+        ("-1", r#""-1""#),
+    ] {
+        assert_eq!(set(value), Some(format!("{wrong} is none of ABC, DEF")), "{value:?}");
+    }
+    let flags = |value: &str| {
+        said("mariadb-11.8.6", "type=FLAGSET\twords=mrr,mrr_sort,default\toption=required", value)
+    };
+    for value in ["", "mrr=on", "MRR=Off,mrr_sort=default", "default,mrr=on ", "mrr =on"] {
+        assert_eq!(flags(value), None, "{value:?}");
+    }
+    for value in [
+        "foo=on",
+        "mrr",
+        "mrr=1",
+        "mrr=on, mrr_sort=on",
+        "mrr=on,",
+        "mrr_s=on",
+        "mrr=on,mrr=off",
+        "default=on",
+        "3",
+    ] {
+        assert!(
+            flags(value).is_some_and(|said| said.ends_with(" is none of mrr, mrr_sort, default")),
+            "{value:?}"
+        );
+    }
     let word = |value: &str| said("mariadb-11.8.6", "type=ENUM\twords=AB,ABC,DEF\toption=required", value);
     assert_eq!([word("ab"), word("abc"), word("d"), word("2")], [None, None, None, None]);
     // Two words begin so.
     assert!(word("a").is_some() && word("3").is_some() && word("abcd").is_some());
-    for fields in ["type=ENUM\toption=required", "type=SET\toption=required"] {
+    for kind in ["ENUM", "SET", "FLAGSET"] {
+        let fields = &format!("type={kind}\toption=required");
         assert_eq!(said("mariadb-11.8.6", fields, "x"), None, "{fields}");
     }
     let switch = |value: &str| said("mariadb-11.8.6", "type=BOOLEAN\toption=none", value);
@@ -247,6 +285,57 @@ fn other_values_are_cut_or_refused() {
         assert_eq!(switch(value), None, "{value}");
     }
     assert!(switch("maybe").is_some() && switch("yes").is_some());
+}
+
+/// Lines of real files, judged as servers of these series did when they were started with them.
+#[test]
+fn series_that_ship_are_judged_as_their_servers_judge() {
+    use Verdict::{Aborts, Deprecated};
+    for snapshot in super::super::shipped::all().iter().filter(|it| it.version.starts_with("mariadb")) {
+        for (name, value, expected) in [
+            ("sql_mode", "STRICT_TRANS_TABLES, NO_ZERO_DATE", Some(Aborts)),
+            ("sql_mode", "STRICT_TRANS_TABLES,NO_ZERO_DATE", None),
+            ("sql_mode", "ANSI,", Some(Aborts)),
+            ("sql_mode", "NO_ZERO", Some(Aborts)),
+            ("tls_version", "TLSv1.2, TLSv1.3", Some(Aborts)),
+            ("tls_version", "TLSv1.2,TLSv1.3", None),
+            ("optimizer_switch", "foo=on", Some(Aborts)),
+            ("optimizer_switch", "mrr=on,index_merge=off", None),
+            ("transaction-isolation", "READ COMMITTED", Some(Aborts)),
+            ("transaction-isolation", "READ-COMMITTED", None),
+            ("maximum-sort-buffer-size", "1M", None),
+            ("maximum-sort-buffer-size", "x", Some(Aborts)),
+            ("key.key_buffer_size", "1M", None),
+            ("key.key_buff", "1M", Some(Deprecated)),
+            ("key.key_buffer_size", "1x", Some(Aborts)),
+            ("key.nosuch", "1", Some(Aborts)),
+            ("innodb_page_size", "5000", Some(Aborts)),
+            ("innodb_page_size", "16K", None),
+        ] {
+            let lines = [line(1, "mysqld", name, Some(value))];
+            let found = check(snapshot, &lines).findings.first().map(|finding| finding.verdict);
+            assert_eq!(found, expected, "{}: {name} = {value}", snapshot.title);
+        }
+    }
+}
+
+/// The variables show the usual cache only.
+#[test]
+fn each_key_cache_has_settings_of_its_own() {
+    let lines = [
+        "a.key_buffer_size",
+        "b.key-buffer-size",
+        "key_buffer_size",
+        "x.sort_buffer_size",
+        "a.key_buffer_size",
+    ];
+    let lines = lines.map(|name| line(1, "mysqld", name, Some("1M")));
+    let snapshot = super::super::shipped::find("mariadb-10.11").unwrap();
+    let checked = check(&snapshot, &lines);
+    let names: Vec<_> = checked.settings.iter().map(|setting| setting.name.as_str()).collect();
+    assert_eq!(names, ["b.key_buffer_size", "key_buffer_size", "sort_buffer_size", "a.key_buffer_size"]);
+    let lines = [line(1, "mysqld", "Default.key_buffer_size", Some("1M"))];
+    assert_eq!(check(&snapshot, &lines).settings[0].name, "key_buffer_size");
 }
 
 #[test]
