@@ -50,6 +50,8 @@ pub struct Rights {
 /// Tables that need care.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
+    /// How many the account sees.
+    pub seen: u64,
     /// Those without a primary key: some, and how many there are.
     pub without_key: (Vec<String>, u64),
     /// Those without transactions, as `db.table (MyISAM)`.

@@ -13,7 +13,7 @@ pub fn all(facts: &Facts) -> Vec<Finding> {
     lines.extend(facts.copy.as_ref().map(copy));
     lines.extend(archive::binary_log(facts));
     lines.push(durable(&facts.server));
-    lines.extend(tables(&facts.tables));
+    lines.extend(tables(&facts.tables, &facts.rights));
     lines.extend([local_infile(&facts.server), packet(&facts.server)]);
     lines.extend(zones(&facts.server));
     if let Some(found) = &facts.repository {
@@ -73,7 +73,16 @@ fn durable(server: &Server) -> Finding {
     warning(SUBJECT, what, Fix::set(name, safe))
 }
 
-fn tables(tables: &Tables) -> Vec<Finding> {
+fn tables(tables: &Tables, rights: &Rights) -> Vec<Finding> {
+    // A server does not list the tables of which an account may do nothing.
+    let is_blind = rights.lacks.contains(&"SELECT");
+    let none = |subject, every: &str| match tables.seen {
+        _ if is_blind => {
+            warning(subject, "not looked at: without SELECT this account does not see every table", None)
+        }
+        0 => good(subject, "this account sees no table"),
+        _ => good(subject, every),
+    };
     let named = |(names, count): &(Vec<String>, u64)| {
         let more = count.saturating_sub(names.len() as u64);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -83,7 +92,7 @@ fn tables(tables: &Tables) -> Vec<Finding> {
         names.first().map(|name| name.split(' ').next().unwrap_or(name).to_owned()).unwrap_or_default()
     };
     let keys = match &tables.without_key {
-        (_, 0) => good("primary keys", "every table has one"),
+        (_, 0) => none("primary keys", "every table has one"),
         found => warning(
             "primary keys",
             format!(
@@ -94,7 +103,7 @@ fn tables(tables: &Tables) -> Vec<Finding> {
         ),
     };
     let engines = match &tables.without_transactions {
-        (_, 0) => good("engines", "every table has transactions"),
+        (_, 0) => none("engines", "every table has transactions"),
         found => warning(
             "engines",
             format!(

@@ -1,5 +1,5 @@
 use super::*;
-use crate::facts::{Archive, Encryption, Newest, Proof, Repository};
+use crate::facts::{Archive, Encryption, Newest, Proof, Repository, Tables};
 use crate::finding::State::{self, Bad, Warning};
 
 const NOW_S: i64 = 1_800_000_000;
@@ -44,6 +44,7 @@ fn fine() -> Facts {
             zones: Some(1800),
             ..Server::default()
         },
+        tables: Tables { seen: 3, ..Tables::default() },
         copy: Some(Ok("it can be copied".to_owned())),
         repository: Some(repository),
         now_s: NOW_S,
@@ -84,6 +85,31 @@ fn a_server_without_faults_has_only_good_lines() {
     let mut put = fine();
     repository(|found| found.encryption = Encryption::PutKey("/backup/k".to_owned()))(&mut put);
     assert!(all(&put).iter().all(|line| line.state == State::Good));
+}
+
+/// An account without rights sees no table, or some of them.
+#[test]
+fn tables_that_an_account_does_not_see_are_not_good() {
+    let tables = |facts: &Facts| {
+        let mut lines = all(facts);
+        lines.retain(|line| matches!(line.subject, "primary keys" | "engines"));
+        lines.into_iter().map(|line| (line.state, line.what)).collect::<Vec<_>>()
+    };
+    let mut facts = fine();
+    for seen in [0, 3] {
+        facts.tables.seen = seen;
+        facts.rights.lacks = vec!["SELECT", "RELOAD"];
+        let what = "not looked at: without SELECT this account does not see every table".to_owned();
+        assert_eq!(tables(&facts), vec![(Warning, what); 2]);
+    }
+    // What is seen to be wrong is told all the same.
+    facts.tables.without_key = (vec!["app.t".to_owned()], 1);
+    assert!(tables(&facts)[0].1.starts_with("no primary key: app.t"));
+    let mut facts = fine();
+    facts.tables.seen = 0;
+    assert_eq!(tables(&facts), vec![(State::Good, "this account sees no table".to_owned()); 2]);
+    facts.tables.seen = 1;
+    assert!(tables(&facts).iter().all(|(_, what)| what.starts_with("every table has ")));
 }
 
 type Case<'a> = (&'a dyn Fn(&mut Facts), State, &'a str);

@@ -127,6 +127,13 @@ fn missing_rights_are_reported_in_one_line() {
         .says(&["GRANT RELOAD, PROCESS, BINLOG MONITOR ON *.* TO `poor`@`localhost`"]);
     go(&["binlog", "repo/db", "--once", "-S", &socket])
         .says(&["GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO `poor`@`localhost`"]);
+    // Of tables that it does not see nothing is good.
+    execute(&mut session(&server), &["CREATE TABLE app.bare (id INT)"]);
+    let ended = run(folder.path(), &[&["doctor", &source, "--json"], &account[..]].concat()).exits(4);
+    let told = subjects(&ended);
+    assert!(["primary keys", "engines"].iter().all(|line| told.contains(&(*line).to_owned())), "{ended:?}");
+    assert!(ended.out.contains("not looked at: without SELECT"), "{ended:?}");
+    execute(&mut session(&server), &["DROP TABLE app.bare"]);
     // What it may not change it may see: the table has a key.
     execute(
         &mut session(&server),

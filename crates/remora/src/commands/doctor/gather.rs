@@ -165,13 +165,14 @@ fn tables(session: &mut Session) -> Result<Tables> {
         Ok((names.into_iter().flatten().flatten().collect(), count.parse().unwrap_or(0)))
     };
     let name = "CONCAT(t.table_schema, '.', t.table_name)";
+    let (_, seen) = found(&own, name)?;
     let without_key = found(&without_key, name)?;
     let engine = format!("CONCAT({name}, ' (', t.engine, ')')");
     let without_transactions = found(&without_transactions, &engine)?;
     let bytes =
         format!("SELECT SUM(t.data_length + t.index_length) FROM information_schema.tables t WHERE {OWN}");
     let bytes = session.value(&bytes)?.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
-    Ok(Tables { without_key, without_transactions, bytes })
+    Ok(Tables { seen, without_key, without_transactions, bytes })
 }
 
 /// Whether the server can be copied, found out with the first steps of a backup.
