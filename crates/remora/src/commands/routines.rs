@@ -9,7 +9,7 @@ use humanize::text;
 use progress::{Progress, count};
 use routines::{ALL, Kind, MARK, Routine};
 use serde_json::json;
-use server::{Session, quote_name};
+use server::{Grants, Scope, Session, TableName, quote_name};
 
 use crate::args::ServerArgs;
 use crate::exit::Exit;
@@ -155,6 +155,9 @@ impl Place {
 /// to have.
 const MODE: &str = "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'";
 
+/// The state of a routine that the account would not see if it were there.
+const NOT_SEEN: &str = "can't be seen";
+
 /// Keeps what follows out of the binary log, if there is one and the user does not want it there.
 fn keep_out_of_binlog(binlog: bool, session: &mut Session) -> anyhow::Result<()> {
     if session.about.log_bin && !binlog {
@@ -179,6 +182,18 @@ fn present(session: &mut Session, db: &str) -> anyhow::Result<BTreeMap<(String, 
         _ => None,
     };
     Ok(rows.into_iter().filter_map(row).collect())
+}
+
+/// Why routines of a database may be there and not be seen: a server lists only those that the account may
+/// execute or change, or all if it may read the table that has them.
+fn unseen(session: &mut Session, db: &str) -> anyhow::Result<Option<server::Error>> {
+    let grants = Grants::of(session)?;
+    let listed = TableName { schema: "mysql".to_owned(), table: "proc".to_owned() };
+    let on_db = ["EXECUTE", "ALTER ROUTINE", "CREATE ROUTINE"];
+    let sees = grants.has_global(&["SHOW_ROUTINE"])
+        || grants.has("SELECT", Scope::Table(&listed))
+        || on_db.iter().any(|right| grants.has(right, Scope::Schema(db)));
+    Ok(if sees { None } else { grants.missing(&[(Scope::Schema(db), &["EXECUTE"])]) })
 }
 
 fn key(routine: &Routine) -> (String, String) {
@@ -309,18 +324,22 @@ fn grants(session: &mut Session, db: &str, routine: &Routine) -> anyhow::Result<
 
 fn list(arguments: &List, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let chosen = arguments.place.chosen()?;
-    let mut installed = None;
+    let (mut installed, mut unseen_because) = (None, None);
     if arguments.installed {
         let mut session = arguments.place.session(password)?;
+        unseen_because = unseen(&mut session, &arguments.place.db)?;
         installed = Some((Kind::of(&session.about), present(&mut session, &arguments.place.db)?));
     }
+    let mut is_partial = false;
     for routine in chosen {
         let state = installed.as_ref().map(|(kind, installed)| match installed.get(&key(routine)) {
+            None if unseen_because.is_some() => NOT_SEEN,
             None => "absent",
             Some(comment) if *comment == routine.comment(*kind) => "up to date",
             Some(comment) if comment.starts_with(MARK) => "of another version",
             Some(_) => "not remora's",
         });
+        is_partial |= state == Some(NOT_SEEN);
         if report.is_json() {
             report.message(&json!({
                 "message_type": "routine", "name": routine.name, "kind": routine.kind(), "about": routine.about(),
@@ -333,6 +352,10 @@ fn list(arguments: &List, password: Option<String>, report: &Report) -> anyhow::
             None => format!("{:<20} {}", routine.name, routine.about()),
         };
         report.data(&text::plain(&line))?;
+    }
+    if let Some(why) = unseen_because.filter(|_| is_partial) {
+        report.warn(&format!("whether these routines are there can't be seen: {why}"));
+        return Ok(Exit::Partial);
     }
     Ok(Exit::Done)
 }

@@ -445,3 +445,24 @@ fn a_routine_that_the_server_refuses_does_not_keep_the_others_away() {
         as_ann(&["install", "--only", "gstatus"]).exits(10).says(&["gstatus is not installed"]);
     });
 }
+
+#[test]
+fn routines_that_an_account_does_not_see_are_not_absent() {
+    on_one_mariadb(|_, server| {
+        let mut session = connect(server.socket());
+        session.execute("CREATE USER blind@localhost").unwrap();
+        routines(server, &["install"]).exits(0);
+        let list = |code| routines_as("blind", server, &["list", "--installed"]).exits(code);
+        let ended = list(3);
+        assert!(ended.out.contains("can't be seen") && !ended.out.contains("absent"), "{}", ended.out);
+        assert!(ended.err.contains("EXECUTE on `m`.*"), "{}", ended.err);
+        // One that it sees says nothing of the others.
+        session.execute("GRANT EXECUTE ON PROCEDURE m.sizes TO blind@localhost").unwrap();
+        let ended = list(3);
+        assert!(ended.out.contains("up to date") && ended.out.contains("can't be seen"), "{}", ended.out);
+        session.execute("GRANT EXECUTE ON m.* TO blind@localhost").unwrap();
+        session.execute("DROP FUNCTION m.gstatus").unwrap();
+        let ended = list(0);
+        assert!(ended.out.contains("absent") && !ended.out.contains("can't be seen"), "{}", ended.out);
+    });
+}
