@@ -16,6 +16,8 @@ pub struct Proof {
     pub refused: Option<String>,
     /// Options that were not tried, because they concern the machine that the file is for.
     pub left_out: Vec<String>,
+    /// Those of them that may stop the server by their values.
+    pub may_stop: Vec<String>,
 }
 
 /// A session with a sandbox.
@@ -49,7 +51,7 @@ pub fn by_server(
         Ok(None)
     })?;
     let Some(server) = started else {
-        return Ok(Proof { refused, left_out: trial.left_out });
+        return Ok(Proof { refused, left_out: trial.left_out, may_stop: trial.may_stop });
     };
     let tried = &trial.tried;
     // Settings that were expected to stop the server, and did not: by their values, which are compared below,
@@ -70,7 +72,7 @@ pub fn by_server(
     let runs = read_server(&mut session(&server)?)?;
     let changed = checked.settings.iter().filter_map(|setting| differs(setting, &runs)).collect();
     add(changed, checked);
-    Ok(Proof { refused: None, left_out: trial.left_out })
+    Ok(Proof { refused: None, left_out: trial.left_out, may_stop: trial.may_stop })
 }
 
 /// The same by the program alone, which reads the lines as its options and starts no server: MySQL has
@@ -93,7 +95,8 @@ pub fn by_program(
     let tried = trial.tried.iter();
     add(tried.filter_map(|line| adjusted(snapshot, line, &last)).collect(), checked);
     // With --help a program may complain of what has nothing to do with the lines.
-    Ok(Proof { refused: refused.filter(|_| can_validate), left_out: trial.left_out })
+    let refused = refused.filter(|_| can_validate);
+    Ok(Proof { refused, left_out: trial.left_out, may_stop: trial.may_stop })
 }
 
 /// A finding if the program said that it takes another number: `option 'x': unsigned value 7 adjusted to 3`.

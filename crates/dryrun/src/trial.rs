@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use server::OptionLine;
-use status::variable::check::{Checked, Finding, Verdict, is_read};
+use status::variable::check::{Checked, Finding, Verdict, is_read, may_stop};
 use status::variable::{Meaning, Number, Snapshot, is_administrative, number, resolve, shipped};
 
 /// Larger buffers and logs are not tried, because this machine may not have the memory.
@@ -15,6 +15,8 @@ pub struct Trial<'a> {
     pub tried: Vec<&'a OptionLine>,
     /// Options that are not tried, because they concern the machine that the file is for.
     pub left_out: Vec<String>,
+    /// Those of them that may stop the server.
+    pub may_stop: Vec<String>,
     /// Refused lines, and what was said of them.
     blamed: Vec<(&'a OptionLine, String)>,
 }
@@ -26,7 +28,10 @@ impl<'a> Trial<'a> {
         let own = shipped::find(snapshot.series()).unwrap_or_else(|| snapshot.clone());
         let (tried, left_out): (Vec<&OptionLine>, Vec<&OptionLine>) =
             read.partition(|line| is_tried(snapshot, &own, line) && !depends(checked, line));
-        Trial { tried, left_out: names(snapshot, &left_out), blamed: Vec::new() }
+        let may_stop: Vec<&OptionLine> =
+            left_out.iter().copied().filter(|line| is_open(snapshot, &own, line)).collect();
+        let (left_out, may_stop) = (names(snapshot, &left_out), names(snapshot, &may_stop));
+        Trial { tried, left_out, may_stop, blamed: Vec::new() }
     }
 
     /// Tries the lines, and removes those that are refused until none is. `refusal` gets options, and returns
@@ -160,6 +165,15 @@ fn is_tried(snapshot: &Snapshot, own: &Snapshot, line: &OptionLine) -> bool {
         || ["wsrep_", "ssl_", "tls_", "init_", "file_key_management"]
             .iter()
             .any(|front| name.starts_with(front)))
+}
+
+/// Whether a line that is not tried leaves open whether the server starts. Ports, sockets, folders and logs
+/// do not: the private server has its own instead. A plugin may refuse the values of its options.
+fn is_open(snapshot: &Snapshot, own: &Snapshot, line: &OptionLine) -> bool {
+    let Meaning::Option { name, variable, .. } = resolve(snapshot, &line.name) else { return false };
+    let value = line.value.as_deref().unwrap_or_default();
+    let is_of_plugin = matches!(resolve(own, name), Meaning::Unknown { .. }) && !value.contains('/');
+    is_of_plugin || may_stop(name, variable, value)
 }
 
 fn names(snapshot: &Snapshot, lines: &[&OptionLine]) -> Vec<String> {

@@ -195,7 +195,7 @@ fn option_files_are_compared_by_meaning() {
 }
 
 /// Lines, what a check says of each, and whether that needs the bounds that only MariaDB tells.
-const LINES: [(&str, Option<&str>, bool); 31] = [
+const LINES: [(&str, Option<&str>, bool); 37] = [
     ("log_bin = mysql-bin", None, false),
     ("log_bin = OFF", Some("differs"), false),
     ("skip-log-bin", None, false),
@@ -218,6 +218,12 @@ const LINES: [(&str, Option<&str>, bool); 31] = [
     ("transaction-isolation = READ-COMMITTED", None, false),
     ("sql_mode = STRICT_TRANS_TABLES,FOO", Some("aborts"), true),
     ("sql_mode = ANSI", None, false),
+    ("sql_mode = \"ANSI, NO_ZERO_DATE\"", Some("aborts"), true),
+    ("sql_mode = ANSI,", Some("aborts"), true),
+    ("optimizer_switch = foo=on", Some("aborts"), true),
+    ("transaction-isolation = READ COMMITTED", Some("aborts"), true),
+    ("maximum-sort-buffer-size = 1M", None, false),
+    ("hot.key_buffer_size = 1M", None, false),
     ("long_query_time = 0.25", None, false),
     ("sort_buffer_size = 1", Some("differs"), true),
     ("innodb_flush_log_at_trx_commit = 2", None, false),
@@ -307,7 +313,10 @@ fn a_file_is_checked_before_an_upgrade() {
     });
     write("more.cnf", "[mysqld]\nmax_connections = 30\n[mysqld_b]\nmax_connections = 5x\n");
     let check = ["check", "more.cnf", "--for", "10.11", "--no-start", "--no-defaults"];
-    vars(folder.path(), &check).exits(0).says(&["[mysqld_b]", "--defaults-group-suffix=_b"]);
+    let ended = vars(folder.path(), &check).exits(3);
+    assert!(ended.out.contains("No line is known to stop MariaDB 10.11"), "{}", ended.out);
+    assert!(!ended.out.contains("starts with this file"), "{}", ended.out);
+    ended.says(&["[mysqld_b]", "--defaults-group-suffix=_b"]);
     let ended = vars(folder.path(), &[&check[..], &["--defaults-group-suffix=_b"]].concat()).exits(4);
     assert!(ended.out.contains("more.cnf:4") && ended.out.contains("5x"), "{}", ended.out);
     write("tx.cnf", "[mysqld]\ntx_isolation = READ-COMMITTED\n");
@@ -315,6 +324,25 @@ fn a_file_is_checked_before_an_upgrade() {
     assert!(ended.out.contains("in an option file it is transaction_isolation"), "{}", ended.out);
     vars(folder.path(), &["check", "none.cnf", "--for", "10.11"]).exits(2).says(&["none.cnf"]);
     vars(folder.path(), &["check", "good.cnf", "--for", "good.cnf"]).exits(2).says(&["is an option file"]);
+}
+
+/// A private server has pages of its own, so it says nothing of this line.
+#[test]
+fn a_line_that_was_not_tried_and_may_stop_the_server_leaves_it_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("page.cnf", "[mysqld]\ninnodb_page_size = 32768\nport = 3307\n");
+    write("odd.cnf", "[mysqld]\ninnodb_page_size = 5000\n");
+    write("same.cnf", "[mysqld]\ninnodb_page_size = 16K\nport = 3307\nsocket = /run/a.sock\n");
+    on_mariadb(|place| {
+        let check = |file| vars(folder.path(), &["check", file, "--for", place.product.id()]);
+        let ended = check("page.cnf").exits(3);
+        assert!(ended.out.contains("NOT tried: innodb_page_size"), "{}", ended.out);
+        assert!(!ended.out.contains("starts with this file"), "{}", ended.out);
+        check("odd.cnf").exits(4);
+        let ended = check("same.cnf").exits(0);
+        assert!(ended.out.contains("starts with this file"), "{}", ended.out);
+    });
 }
 
 #[test]
@@ -329,7 +357,7 @@ fn options_of_plugins_are_those_that_the_program_has_or_depend_on_the_plugin() {
         let of = |line: &serde_json::Value| format!("{} {}", line["line"], line["verdict"].as_str().unwrap());
         (found.iter().map(of).collect::<Vec<_>>().join(", "), starts)
     };
-    let (yes, no, maybe) = (json!(true), json!(false), json!(null));
+    let (no, maybe) = (json!(false), json!(null));
     write("plugin.cnf", "[mysqld]\nplugin_load_add=pretend\npretend_level=3\nmax_connections=50\n");
     write("typo.cnf", "[mysqld]\nplugin_load_add=pretend\npretend_levl=3\nloose-pretend_levl=3\n");
     write("named.cnf", "[mysqld]\nplugin_load=pretend=a.so\npretend_level=3\nmax_conections=50\n");
@@ -355,7 +383,8 @@ fn options_of_plugins_are_those_that_the_program_has_or_depend_on_the_plugin() {
         let program = folder.path().join("program");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let program = format!("binary:{}", program.display());
-        assert_eq!(verdicts("plugin.cnf", &program, &[], 0), (String::new(), yes.clone()));
+        // The program knows the name; only the plugin can judge the value.
+        assert_eq!(verdicts("plugin.cnf", &program, &[], 3), (String::new(), maybe.clone()));
         assert_eq!(verdicts("typo.cnf", &program, &[], 4), ("3 aborts, 4 ignored".to_owned(), no.clone()));
         assert_eq!(verdicts("named.cnf", &program, &[], 4).0, "4 aborts");
     });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ::server::OptionLine;
 
-use super::name::{is_list, is_named_switch, is_path};
+use super::name::{is_administrative, is_list, is_named_switch, is_path};
 pub use super::option::is_read;
 use super::option::{Meaning, Prefix, cache, resolve};
 use super::plugin::{Load, loads};
@@ -513,6 +513,31 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+/// Whether an option that can't be tried may stop a server by its value. The others that are not tried say
+/// where things are, name the server, or size its memory: a private server has its own, and whether theirs
+/// are there is seen only on the machine that they are for.
+#[must_use]
+pub fn may_stop(name: &str, variable: &Variable, value: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "bootstrap",
+        "chroot",
+        // Its names are in tables, which a private server does not have.
+        "default_time_zone",
+        "help",
+        "innodb_data_file_path",
+        "innodb_force_recovery",
+        "innodb_page_size",
+        "innodb_temp_data_file_path",
+        "innodb_undo_tablespaces",
+        "lower_case_table_names",
+    ];
+    let is_default = variable.default.as_deref().is_some_and(|own| super::are_equal(variable, own, value));
+    // Words that are known were judged.
+    let is_tls = name == "tls_version" && variable.words.is_empty();
+    let is_cluster = name.starts_with("wsrep_") && !is_administrative(name);
+    !is_default && (NAMES.contains(&name) || is_tls || is_cluster)
 }
 
 /// Whether the value of a running server is the requested one.

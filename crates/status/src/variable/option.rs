@@ -88,8 +88,8 @@ pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
     }
 }
 
-/// What is before the point of a name, and what is behind it: `hot.key_buffer_size` is that variable of the key
-/// cache `hot`. Before the names of other options a server ignores it.
+/// What is before the point of a name, and what is behind it: `hot.key_buffer_size` is that variable of the
+/// key cache `hot`. Before the names of other options a server ignores it.
 fn structured(written: &str) -> (Option<&str>, &str) {
     match written.split_once('.') {
         Some((cache, name)) if !cache.is_empty() && !name.is_empty() => (Some(cache), name),

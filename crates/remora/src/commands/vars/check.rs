@@ -37,9 +37,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// are not tried but listed. With binary:PATH the program reads the lines too, and says what it refuses.
 ///
 /// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden. Ends
-/// with 4 when a line stops the server, means something else or does nothing. Else it ends with 3 when a line
-/// is for a plugin that is not here, or when the values could not be judged, because MySQL does not tell
-/// which values its options take.
+/// with 4 when a line stops the server, means something else or does nothing. Else it ends with 3 when it is
+/// not known whether the server starts: no server was started, a line is for a plugin that is not here, or
+/// one that was not tried may stop the server by its value, such as innodb_page_size.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -166,12 +166,19 @@ impl Outcome<'_> {
         self.proof.as_ref().and_then(|proof| proof.refused.as_deref())
     }
 
+    /// Lines that were not tried and may stop the server.
+    fn may_stop(&self) -> &[String] {
+        self.proof.as_ref().map_or(&[][..], |proof| &proof.may_stop)
+    }
+
     /// Whether the server starts; `None` if that is not known.
     fn starts(&self) -> Option<bool> {
         if self.count(Verdict::Aborts) > 0 || self.refused().is_some() {
             return Some(false);
         }
-        (self.count(Verdict::Depends) == 0 && self.by != By::None).then_some(true)
+        // The rules know most of what a server refuses, but not all.
+        let was_read = matches!(self.by, By::Server | By::Program);
+        (was_read && self.count(Verdict::Depends) == 0 && self.may_stop().is_empty()).then_some(true)
     }
 
     fn tell(&self, report: &Report) -> anyhow::Result<()> {
@@ -221,12 +228,22 @@ impl Outcome<'_> {
     fn verdict(&self) -> String {
         let title = self.title;
         match (self.starts(), self.count(Verdict::Aborts)) {
+            (Some(true), _) if self.by == By::Program => {
+                format!("The program of {title} refuses no line of this file")
+            }
             (Some(true), _) => format!("{title} starts with this file"),
             (Some(false), 0) => format!("{title} does NOT start with this file"),
             (Some(false), 1) => format!("{title} does NOT start with this file: one line stops it"),
             (Some(false), aborts) => format!("{title} does NOT start with this file: {aborts} lines stop it"),
             (None, _) if self.by == By::None => {
                 format!("No line is known to stop {title}, but the values were NOT judged")
+            }
+            (None, _) if self.by == By::Rules => {
+                format!("No line is known to stop {title}, but no server was started to try them")
+            }
+            (None, _) if !self.may_stop().is_empty() => {
+                let names = self.may_stop().join(", ");
+                format!("No line is known to stop {title}, but these were NOT tried: {names}")
             }
             (None, _) => format!("{title} starts with this file if the lines that are NOT CHECKED are right"),
         }

@@ -319,6 +319,30 @@ fn series_that_ship_are_judged_as_their_servers_judge() {
     }
 }
 
+#[test]
+fn what_belongs_to_a_machine_does_not_stop_a_server_by_its_value() {
+    let snapshot = super::super::shipped::find("mariadb-10.11").unwrap();
+    for (name, value, expected) in [
+        ("innodb_page_size", "32768", true),
+        // It is tried with this.
+        ("innodb_page_size", "16K", false),
+        ("innodb_data_file_path", "ibdata1:5x", true),
+        ("default_time_zone", "Europe/Nowhere", true),
+        ("wsrep_on", "ON", true),
+        ("wsrep_on", "0", false),
+        ("wsrep_node_name", "a", false),
+        ("tls_version", "TLSv1.3", false),
+        ("port", "3307", false),
+        ("socket", "/run/a.sock", false),
+        ("datadir", "/data", false),
+        ("log_error", "/var/log/error.log", false),
+        ("innodb_buffer_pool_size", "8G", false),
+    ] {
+        assert_eq!(may_stop(name, &snapshot.variables[name], value), expected, "{name} = {value}");
+    }
+    assert!(may_stop("tls_version", &Variable::default(), "TLSv1"));
+}
+
 /// The variables show the usual cache only.
 #[test]
 fn each_key_cache_has_settings_of_its_own() {
