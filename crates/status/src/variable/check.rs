@@ -356,13 +356,10 @@ fn judge_set(variable: &Variable, value: &str) -> Judgement {
     }
     let is_whole =
         |word: &str| known.iter().any(|known| known.eq_ignore_ascii_case(word.trim_end_matches(' ')));
-    let last = value.rsplit(',').next().unwrap_or_default();
-    let is_last = known.iter().filter(|known| begins(known, last)).count() == 1;
-    let wrong = value
-        .split(',')
-        .enumerate()
-        .filter(|(at, word)| !is_whole(word) && !(is_last && *at == value.matches(',').count()));
-    refuse(wrong.map(|(_, word)| word), known)
+    let is_front = |word: &str| known.iter().filter(|known| begins(known, word)).count() == 1;
+    let (front, last) = value.rsplit_once(',').map_or((None, value), |(front, last)| (Some(front), last));
+    let wrong = front.into_iter().flat_map(|front| front.split(',')).filter(|word| !is_whole(word));
+    refuse(wrong.chain(Some(last).filter(|word| !is_whole(word) && !is_front(word))), known)
 }
 
 /// Words and what becomes of each: `mrr=on`. A server takes whole words only, and each once.
