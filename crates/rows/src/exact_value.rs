@@ -253,7 +253,7 @@ fn date(text: &[u8], digits: u8) -> Option<&'static str> {
         Some(_) => count == 4,
     };
     if count > 0 && !is_full {
-        return Some("a date without a four-digit year; --round lets the server complete it");
+        return Some("no date that begins with a four-digit year; --round lets the server complete it");
     }
     let point = text.iter().rposition(|byte| *byte == b'.')?;
     let (before, behind) = (&text[..point], &text[point + 1..]);

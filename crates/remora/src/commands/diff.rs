@@ -25,7 +25,8 @@ const EXAMPLES: &str = "EXAMPLES
 ///
 /// Each side is the folder of a dump, or a URL (mysql://user@host:port, unix:///path, sandbox:NAME). Options
 /// of the server, such as user and password, apply to both URLs. A server is read as it is at that moment,
-/// not in one snapshot: compare when nobody writes. A difference ends with exit code 4 and names the table
+/// not in one snapshot: compare when nobody writes. Of a dump the manifest is compared; 'remora dump --check'
+/// reads its data files. A difference ends with exit code 4 and names the table
 /// and the part of its key.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -345,6 +345,10 @@ fn a_relay_goes_from_a_queue_to_another_queue_alone() {
     run("CREATE TABLE shop.lacks (w INT) ENGINE=QUEUE");
     ended("shop.lacks").exits(1).says(&["`shop`.`lacks` has no column v", "ADD `v` int"]);
     assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.plain")), (2, 0));
+    // What nobody is given is not gone.
+    session.value("SELECT queue_pause('shop.jobs')").unwrap();
+    ended("shop.other").exits(1).says(&["`shop`.`jobs` is paused, so its rows stay"]);
+    session.value("SELECT queue_resume('shop.jobs')").unwrap();
     ended("shop.other").exits(0).says(&["2 rows forwarded"]);
     assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.other")), (0, 2));
 }

@@ -53,6 +53,13 @@ fn limits_that_are_none_are_refused() {
         let error = one.error(&format!("CREATE TABLE t (v INT) ENGINE=QUEUE {options}"));
         assert!(error.contains(why), "{options}: {error}");
     }
+    // The server itself reads a number as far as there are digits.
+    for (options, value) in [("KEEP='1d'", "1d"), ("TRIES='3 times'", "3 times"), ("DEDUPE_FOR=''", "")] {
+        let error = one.error(&format!("CREATE TABLE t (v INT) ENGINE=QUEUE {options}"));
+        assert!(error.contains(&format!("Incorrect value '{value}' for option")), "{options}: {error}");
+    }
+    one.run("CREATE TABLE whole (v INT) ENGINE=QUEUE KEEP='86400'");
+    assert!(one.error("ALTER TABLE whole KEEP='2d'").contains("Incorrect value '2d'"));
     one.run("SET sql_mode = 'STRICT_TRANS_TABLES'");
     for options in ["CONCURRENCY=0", "CONCURRENCY=1001", "AGE=-1"] {
         one.error(&format!("CREATE TABLE t (v INT, p INT) ENGINE=QUEUE FIFO=v PRIORITY=p {options}"));

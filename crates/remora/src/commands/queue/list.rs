@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use dump::{Pattern, Selection};
 use failure::usage;
-use progress::count;
+use progress::{Progress, count};
 use serde_json::json;
 use server::catalogue::Wanted;
 
