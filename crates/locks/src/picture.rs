@@ -140,6 +140,33 @@ impl Picture {
         certain.filter(|holder| !waiting.contains(holder)).collect()
     }
 
+    /// Those who wait for each other in a circle: nobody of them is the first.
+    #[must_use]
+    pub fn circle(&self) -> BTreeSet<&Party> {
+        let mut left = self.waiting();
+        loop {
+            // Whoever waits for nobody in here, or keeps nobody in here waiting, is not part of a circle.
+            let inside = |wait: &&Wait| left.contains(&&wait.waiter) && left.contains(&&wait.holder);
+            let waiters: BTreeSet<&Party> =
+                self.waits.iter().filter(inside).map(|wait| &wait.waiter).collect();
+            let holders: BTreeSet<&Party> =
+                self.waits.iter().filter(inside).map(|wait| &wait.holder).collect();
+            let both: BTreeSet<&Party> = waiters.intersection(&holders).copied().collect();
+            if both.len() == left.len() {
+                return left;
+            }
+            left = both;
+        }
+    }
+
+    /// Those for whom others only probably wait, and who wait for nobody.
+    #[must_use]
+    pub fn probable(&self) -> BTreeSet<&Party> {
+        let (waiting, blocking) = (self.waiting(), self.blocking());
+        let holders = self.waits.iter().map(|wait| &wait.holder);
+        holders.filter(|holder| !waiting.contains(holder) && !blocking.contains(holder)).collect()
+    }
+
     /// How many wait for somebody, directly or behind others.
     #[must_use]
     pub fn waiting_behind(&self, party: &Party) -> usize {

@@ -1,5 +1,7 @@
 //! Connections and what they wait for, as lines for people.
 
+use std::collections::BTreeSet;
+
 use humanize::text::plain;
 use progress::count;
 
@@ -88,11 +90,7 @@ impl Text<'_> {
                 changed(transaction.rows_modified)
             ));
         }
-        details.push(match self.picture.prepared.as_slice() {
-            [] => "XA RECOVER names it; XA COMMIT or XA ROLLBACK ends it".to_owned(),
-            [one] => format!("XA COMMIT {one} or XA ROLLBACK {one} ends it"),
-            many => format!("XA COMMIT or XA ROLLBACK ends it; its name is one of {}", many.join("  ")),
-        });
+        details.push(end_of_prepared(self.picture));
         (head, details)
     }
 }
@@ -140,15 +138,61 @@ fn fitted(text: &str, room: Option<usize>) -> String {
     kept + &end
 }
 
-/// How many wait, and what to do about it: the line below the tree.
-pub fn sum(picture: &Picture) -> String {
-    let waiting = picture.waiting().len();
-    if waiting == 0 {
-        return match picture.is_complete() {
-            true => waiters(0),
-            false => "nobody waits among those that this account may see".to_owned(),
-        };
+/// What ends a prepared transaction without a client. The server does not say which name is whose.
+fn end_of_prepared(picture: &Picture) -> String {
+    match picture.prepared.as_slice() {
+        [] => {
+            "XA RECOVER names it (MySQL: with XA_RECOVER_ADMIN); XA COMMIT or XA ROLLBACK ends it".to_owned()
+        }
+        [one] => format!("XA COMMIT {one} or XA ROLLBACK {one} ends it"),
+        many => format!("XA COMMIT or XA ROLLBACK ends it; its name is one of {}", many.join("  ")),
     }
+}
+
+/// How many are seen to wait.
+pub fn seen(picture: &Picture) -> String {
+    match (picture.waiting().len(), picture.is_complete()) {
+        (0, false) => "nobody waits among those that this account may see".to_owned(),
+        (waiting, _) => waiters(waiting),
+    }
+}
+
+/// Why some wait for whom no connection is the one to end: a sentence for each reason.
+pub fn unhelped(picture: &Picture) -> Vec<String> {
+    let numbers = |ids: &BTreeSet<&Party>| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut reasons = Vec::new();
+    for party in picture.blocking() {
+        if let Party::Prepared(_) = party {
+            let behind = picture.waiting_behind(party);
+            let wait = if behind == 1 { "waits" } else { "wait" };
+            let end = end_of_prepared(picture);
+            reasons.push(format!("{behind} {wait} for {party}, which has no connection: {end}"));
+        }
+    }
+    let circle = picture.circle();
+    if !circle.is_empty() {
+        let ids = numbers(&circle);
+        reasons
+            .push(format!("{ids} wait for each other in a circle: choose one of them and give its number"));
+    }
+    let probable = picture.probable();
+    if !probable.is_empty() {
+        let ids = numbers(&probable);
+        reasons
+            .push(format!("others probably wait for {ids}, but that is not sure: give the number to end it"));
+    }
+    match picture.unexplained.len() {
+        0 => {}
+        1 => reasons.push("1 waits, but the server does not say for whom".to_owned()),
+        many => reasons.push(format!("{many} wait, but the server does not say for whom")),
+    }
+    reasons
+}
+
+/// How many wait, and what to do about it: the line below the tree. `on_server`: a command with the options
+/// that lead to this server.
+pub fn sum(picture: &Picture, on_server: impl Fn(&str) -> String) -> String {
+    let who = seen(picture);
     let connections: Vec<String> = picture
         .blocking()
         .iter()
@@ -157,11 +201,11 @@ pub fn sum(picture: &Picture) -> String {
             Party::Prepared(_) => None,
         })
         .collect();
-    let who = waiters(waiting);
     match connections.as_slice() {
         [] => who,
         ids => {
-            format!("{who}; remora kill {} shows what is lost by ending what they wait for", ids.join(" "))
+            let kill = on_server(&format!("remora kill {}", ids.join(" ")));
+            format!("{who}; {kill} shows what is lost by ending what they wait for")
         }
     }
 }
@@ -206,6 +250,40 @@ pub fn loss(how: How, target: &Target) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Lock, LockKind, Wait};
+
+    fn wait(waiter: u64, holder: Party, is_certain: bool) -> Wait {
+        let lock = Lock { kind: LockKind::Row, object: "d.t".to_owned(), mode: "X".to_owned() };
+        Wait { waiter: Party::Connection(waiter), holder, lock, is_certain }
+    }
+
+    #[test]
+    fn why_nobody_is_ended_is_said() {
+        let of = |waits: Vec<Wait>| Picture { waits, ..Picture::default() };
+        let on = |id| Party::Connection(id);
+        assert_eq!(unhelped(&of(vec![wait(2, on(1), true)])), Vec::<String>::new());
+        // 4 waits for the circle and is not part of it.
+        let circle = of(vec![wait(2, on(3), true), wait(3, on(2), true), wait(4, on(2), true)]);
+        assert!(unhelped(&circle)[0].starts_with("2, 3 wait for each other in a circle"));
+        assert_eq!((unhelped(&circle).len(), seen(&circle)), (1, "3 wait for locks".to_owned()));
+        let mut prepared = of(vec![wait(2, Party::Prepared("77".into()), true)]);
+        let why = unhelped(&prepared);
+        assert!(
+            why[0].starts_with("1 waits for XA transaction 77") && why[0].contains("XA RECOVER names it")
+        );
+        prepared.prepared = vec!["'x'".to_owned()];
+        assert!(unhelped(&prepared)[0].ends_with("XA ROLLBACK 'x' ends it"));
+        assert!(unhelped(&of(vec![wait(2, on(1), false)]))[0].starts_with("others probably wait for 1,"));
+        let unexplained = Picture { unexplained: vec![on(5), on(6)], ..Picture::default() };
+        assert_eq!(unhelped(&unexplained), ["2 wait, but the server does not say for whom"]);
+    }
+
+    #[test]
+    fn a_hint_leads_to_the_same_server() {
+        let picture = Picture { waits: vec![wait(2, Party::Connection(1), true)], ..Picture::default() };
+        let line = sum(&picture, |line| format!("{line} --url sandbox:a"));
+        assert!(line.starts_with("1 waits for a lock; remora kill 1 --url sandbox:a shows"), "{line}");
+    }
 
     #[test]
     fn a_long_statement_is_cut_and_says_so() {

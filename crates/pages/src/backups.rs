@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use block::verify::NotedDamage;
 use humanize::date_time;
+use humanize::shell::quoted;
 use web::Html;
 
 use crate::archive::{Archive, GenerationState, LogState, NameState, State, since};
-use crate::layout::{
-    Tone, age, cell, command, old_note, part, quoted, state, table_end, table_head, text_cell,
-};
+use crate::layout::{Tone, age, cell, command, old_note, part, state, table_end, table_head, text_cell};
 use crate::watch::{Freshness, freshness};
 use progress::size;
 use repository::state::{self as known_state, Evidence};

@@ -113,15 +113,6 @@ pub(crate) fn old_note(html: &mut Html, freshness: Freshness) {
     }
 }
 
-/// A word as a shell needs it.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@=+,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// A whole page.
 pub(crate) struct Page<'p> {
     /// Its title.
@@ -174,14 +165,6 @@ mod tests {
     fn an_age_is_in_the_largest_unit_that_says_enough() {
         let shown = [0, 119, 120, 7199, 7200, 172_799, 172_800].map(|s| age(Duration::from_secs(s)));
         assert_eq!(shown, ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d"]);
-    }
-
-    #[test]
-    fn a_word_is_one_word_for_a_shell() {
-        assert_eq!(
-            ["a/b@1", "a b", "it's", "", "$x"].map(quoted),
-            ["a/b@1", "'a b'", r"'it'\''s'", "''", "'$x'"]
-        );
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use humanize::shell::quoted;
 use server::TableName;
 use web::Html;
 
-use crate::layout::{
-    Tone, age, cell, command, old_note, part, quoted, state, table_end, table_head, text_cell,
-};
+use crate::layout::{Tone, age, cell, command, old_note, part, state, table_end, table_head, text_cell};
 use crate::queue_watch::{Failures, Known, Queues};
 use crate::retry::{Retries, RetryContext};
 use crate::server_list::{with_address, with_url};
@@ -117,7 +116,7 @@ fn here(html: &mut Html, (watched, known): (&Watched, &Known), retry: Option<Ret
             cell(html, &rate.map_or_else(|| "-".to_owned(), short));
         }
         html.raw("<td class=\"text\">");
-        command(html, &with_url(&format!("remora queue peek {}", quoted(&line.name)), watched));
+        command(html, &with_url(&format!("remora queue peek {}", quoted(&line.plain_name())), watched));
         html.raw("</td>");
         if has_buttons {
             html.raw("<td class=\"text\">");
@@ -182,18 +181,25 @@ mod tests {
 
     use super::*;
 
+    fn named(schema: &str, table: &str) -> Line {
+        let name = format!("{schema}.{table}");
+        Line { name, schema: schema.into(), table: table.into(), ..Line::default() }
+    }
+
     #[test]
     fn names_and_reasons_stay_text() {
         let failures = vec![
             Failures { queue: "d.<b>".into(), reasons: Ok(vec![("<script>".into(), 7)]) },
             Failures { queue: "d.q".into(), reasons: Err("<denied>".into()) },
         ];
-        let line = Line { name: "d.<i>".into(), dead: 3, oldest_s: Some(150), ..Default::default() };
+        let line = Line { dead: 3, oldest_s: Some(150), ..named("d", "<i>") };
         let target =
             Target::resolve(&Overrides { no_defaults: true, ..Default::default() }, &Environment::default());
         let watched = Watched::new("db1".into(), "sandbox:a".into(), target.unwrap(), false);
         let mut html = Html::new();
-        let samples = vec![Sample { line, rates: Some((2500.0, 0.0)), spans: Default::default() }];
+        let samples = [line, named("my.db", "it's q")]
+            .map(|line| Sample { line, rates: Some((2500.0, 0.0)), spans: Default::default() })
+            .into();
         let known = Known { samples, failures, ..Known::default() };
         here(&mut html, (&watched, &known), None);
         let html = html.into_string();
@@ -203,6 +209,7 @@ mod tests {
             "2 min",
             "2.50 k",
             "remora queue peek &#39;d.&lt;i&gt;&#39; --url sandbox:a",
+            "remora queue peek &#39;`my.db`.`it&#39;\\&#39;&#39;s q`&#39; --url sandbox:a",
             "<td>7</td><td class=\"text\">&lt;script",
         ] {
             assert!(html.contains(text), "{text} in {html}");

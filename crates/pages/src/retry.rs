@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use humanize::shell::quoted;
 use progress::{Silent, count};
 use relay::Ended;
 use server::catalogue::filled_column;
@@ -17,7 +18,7 @@ use web::{Changes, Html, Request};
 use crate::action::Allowed;
 use crate::audit::{Audit, Entry};
 use crate::form::{Back, Form, Pending, answer};
-use crate::layout::{Tone, age, anchor, command, quoted};
+use crate::layout::{Tone, age, anchor, command};
 use crate::server_list::with_url;
 use crate::watch::Watched;
 use queue_admin::retry::{Plan, Wanted};

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use humanize::shell::{quoted, with_option};
 use web::Html;
 
 use crate::layout::{
-    TIMES, Tone, age, anchor, cell, command, live_part, part, quoted, state, table_end, table_head, text_cell,
+    TIMES, Tone, age, anchor, cell, command, live_part, part, state, table_end, table_head, text_cell,
 };
 use crate::watch::{Freshness, Happened, Known, LOAD, Watched, freshness};
 use locks::text::waiters;
@@ -47,8 +48,10 @@ pub(crate) fn with_address(line: &str, watched: &Watched) -> String {
 
 /// The same for a command whose words are no servers.
 pub(crate) fn with_url(line: &str, watched: &Watched) -> String {
-    let option = if watched.address.is_empty() { "" } else { " --url" };
-    with_address(&format!("{line}{option}"), watched)
+    match watched.address.as_str() {
+        "" => line.to_owned(),
+        address => with_option(line, "--url", address),
+    }
 }
 
 /// The page's contents.

@@ -12,7 +12,7 @@ use crate::layout::{
     TIMES, cell, command, old_note, part, slow_part, state, table_end, table_head, text_cell,
 };
 use crate::replication;
-use crate::server_list::{judged, with_address};
+use crate::server_list::{judged, with_address, with_url};
 use crate::watch::{Freshness, Known, Watched, freshness};
 use locks::text;
 use locks::text::Text;
@@ -100,7 +100,8 @@ impl View<'_> {
                         known.last.as_ref().and_then(|last| last.number("Innodb_history_list_length"));
                     open(html, picture, history.map(|length| length.as_f64()));
                 }
-                html.raw("<p>").text(&text::sum(picture)).raw("</p>\n<p class=\"about\">");
+                html.raw("<p>").text(&text::sum(picture, |line| with_url(line, self.watched)));
+                html.raw("</p>\n<p class=\"about\">");
                 command(html, &with_address("remora blockers", self.watched));
                 html.raw("</p>\n");
                 for gap in &picture.gaps {

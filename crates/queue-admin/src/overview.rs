@@ -15,6 +15,10 @@ const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased
 pub struct Line {
     /// `db.table`
     pub name: String,
+    /// Its database.
+    pub schema: String,
+    /// Its table.
+    pub table: String,
     /// Rows that can be taken.
     pub waiting: u64,
     /// Rows that somebody owns, that are due later, or that are dead.
@@ -55,6 +59,14 @@ pub struct Line {
     pub syncs: u64,
     /// `None` when there is no row.
     pub oldest_s: Option<u64>,
+}
+
+impl Line {
+    /// Its name as a command line takes it: in backquotes where it needs them.
+    #[must_use]
+    pub fn plain_name(&self) -> String {
+        TableName { schema: self.schema.clone(), table: self.table.clone() }.plain()
+    }
 }
 
 /// Makes the server open these queues, because it lists only queues that were used since its start. A queue
@@ -221,6 +233,8 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
     let (name, oldest_s) = (format!("{schema}.{table}"), *oldest_s);
     Some(Line {
         name,
+        schema: schema.clone(),
+        table: table.clone(),
         waiting,
         owned,
         leased,

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use clap::Args;
 use host::{Address, Call, Machine};
+use humanize::shell::with_option;
 use repository::address::is_in_store;
 use server::{Environment, Overrides, SslMode, Target};
 use snapshot::server::Connect;
 
 use crate::named_sandbox::running;
+use crate::password::without_password;
 
 pub(crate) use mask::MaskArgs;
 
@@ -105,6 +107,31 @@ impl ServerArgs {
     /// The server at this address instead, with the other options unchanged.
     pub(crate) fn at(&self, url: &str) -> ServerArgs {
         ServerArgs { url: Some(url.to_owned()), ..self.clone() }
+    }
+
+    /// A command for the same server, as a message tells somebody to type it: with the options that lead to
+    /// the server, and never with a password. What option files and the environment say is left to them.
+    pub(crate) fn on_server(&self, line: &str) -> String {
+        let shown = |path: &PathBuf| path.display().to_string();
+        let url = self.url.as_ref();
+        let options = [
+            ("--url", url.map(|url| without_password(url).map_or_else(|| url.clone(), |(url, _)| url))),
+            ("-h", self.host.clone()),
+            ("-P", self.port.map(|port| port.to_string())),
+            ("-S", self.socket.as_ref().map(shown)),
+            ("-u", self.user.clone()),
+            ("--defaults-file", self.defaults_file.as_ref().map(shown)),
+            ("--defaults-extra-file", self.defaults_extra_file.as_ref().map(shown)),
+            ("--defaults-group-suffix", self.defaults_group_suffix.clone()),
+            ("--login-path", self.login_path.clone()),
+            ("--ssl-mode", self.ssl_mode.map(|mode| mode.to_string())),
+            ("--ssl-ca", self.ssl_ca.as_ref().map(shown)),
+            ("--ssl-cert", self.ssl_cert.as_ref().map(shown)),
+            ("--ssl-key", self.ssl_key.as_ref().map(shown)),
+        ];
+        let given = options.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        let line = given.fold(line.to_owned(), |line, (option, value)| with_option(&line, option, &value));
+        if self.no_defaults { format!("{line} --no-defaults") } else { line }
     }
 
     /// Whether an option names a server.
@@ -245,4 +272,38 @@ impl MachineArgs {
 pub(crate) fn machine(text: &str) -> Result<Address, String> {
     let place = text.strip_prefix("ssh://").ok_or_else(|| "write ssh://user@host".to_owned())?;
     place.trim_end_matches('/').parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    #[command(disable_help_flag = true)]
+    struct Line {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+
+    #[test]
+    fn a_hint_names_the_server_and_no_password() {
+        let hint = |words: &[&str]| {
+            let line = Line::parse_from([&["x"], words].concat());
+            line.server.on_server("remora kill 7")
+        };
+        assert_eq!(hint(&[]), "remora kill 7");
+        assert_eq!(hint(&["--url", "sandbox:a/web"]), "remora kill 7 --url sandbox:a/web");
+        assert_eq!(
+            hint(&["-h", "db1", "-P", "3307", "-u", "it's", "--password=SeCrEt", "-S", "/a b"]),
+            "remora kill 7 -h db1 -P 3307 -S '/a b' -u 'it'\\''s'"
+        );
+        assert_eq!(
+            hint(&["--login-path", "far", "--ssl-mode", "verify-ca", "--no-defaults"]),
+            "remora kill 7 --login-path far --ssl-mode verify-ca --no-defaults"
+        );
+        let server = Line::parse_from(["x", "-u", "mon"]).server.at("mysql://u:SeCrEt@db1:3307/d");
+        assert_eq!(server.on_server("remora kill 7"), "remora kill 7 --url mysql://u@db1:3307/d -u mon");
+    }
 }

@@ -5,11 +5,12 @@ use poke::access::{Access, Sql};
 use progress::Progress;
 use server::{Session, Target};
 
+use crate::args::ServerArgs;
 use crate::report::Report;
 
 /// A session, also on a server that is full, and then by which way; or what to do if there is none.
-pub(crate) fn enter(target: Target, report: &Report) -> Result<Session> {
-    let sql = Access::of(target).sql()?;
+pub(crate) fn enter(server: &ServerArgs, password: Option<String>, report: &Report) -> Result<Session> {
+    let sql = Access::of(server.target(password)?).sql()?;
     let is_full = sql.is_full();
     match sql {
         Sql::Answers(session, "") => Ok(session),
@@ -19,9 +20,10 @@ pub(crate) fn enter(target: Target, report: &Report) -> Result<Session> {
         }
         Sql::Silent(error, second) if is_full => {
             let second = second.map_or_else(String::new, |why| format!(", and refuses {why}"));
-            Err(anyhow::Error::new(error).context(format!(
-                "the server is full{second}: remora poke kill-query or remora poke max-connections gets in all the same"
-            )))
+            let [kill, room] = ["remora poke kill-query ID", "remora poke max-connections N"]
+                .map(|line| server.on_server(line));
+            Err(anyhow::Error::new(error)
+                .context(format!("the server is full{second}: {kill} or {room} gets in all the same")))
         }
         Sql::Silent(error, _) => Err(error.into()),
     }

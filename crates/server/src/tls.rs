@@ -1,5 +1,6 @@
 //! TLS: how it is used, in the spelling of both families of clients.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -20,6 +21,19 @@ pub enum SslMode {
     VerifyCa,
     /// Like `VerifyCa`, and the certificate must name the requested host.
     VerifyIdentity,
+}
+
+impl fmt::Display for SslMode {
+    /// As it is written on the command line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SslMode::Disabled => "disabled",
+            SslMode::Preferred => "preferred",
+            SslMode::Required => "required",
+            SslMode::VerifyCa => "verify-ca",
+            SslMode::VerifyIdentity => "verify-identity",
+        })
+    }
 }
 
 impl FromStr for SslMode {

@@ -43,21 +43,22 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let server = &arguments.server;
     let server = arguments.address.as_ref().map_or_else(|| server.clone(), |address| server.at(address));
-    let mut session = way_in::enter(server.target(password)?, report)?;
+    let mut session = way_in::enter(&server, password, report)?;
     let picture = Picture::read(&mut session)?;
     let tree = locks::tree(&picture.waits);
     if report.is_json() {
         json_lines(&picture, &tree, report)?;
     } else {
         let width = (!arguments.full).then(|| terminal::width().unwrap_or(terminal::USUAL_WIDTH));
-        lines(&picture, &tree, &Text { picture: &picture, width }, report)?;
+        lines(&tree, &Text { picture: &picture, width }, &server, report)?;
     }
     let nobody = picture.waiting().is_empty() && picture.is_complete();
     Ok(if nobody { Exit::Done } else { Exit::Partial })
 }
 
 /// The tree for people.
-fn lines(picture: &Picture, tree: &[Node], text: &Text<'_>, report: &Report) -> Result<()> {
+fn lines(tree: &[Node], text: &Text<'_>, server: &ServerArgs, report: &Report) -> Result<()> {
+    let picture = text.picture;
     for node in tree {
         text.node(node).iter().try_for_each(|line| report.data(line))?;
     }
@@ -70,7 +71,7 @@ fn lines(picture: &Picture, tree: &[Node], text: &Text<'_>, report: &Report) -> 
     for gap in &picture.gaps {
         report.warn(&gap.what);
     }
-    report.note(&sum(picture));
+    report.note(&sum(picture, |line| server.on_server(line)));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use failure::usage;
+use humanize::shell::with_option;
 use poke::access::{Access, Memory};
 use poke::variables::{self, Variable};
 use serde_json::json;
@@ -100,6 +101,16 @@ struct Which {
 }
 
 impl Which {
+    /// A command for the same process, as a message tells somebody to type it.
+    fn on_server(&self, line: &str) -> String {
+        let line = match (self.pid, &self.pid_file) {
+            (Some(pid), _) => with_option(line, "--pid", &pid.to_string()),
+            (None, Some(file)) => with_option(line, "--pid-file", &file.display().to_string()),
+            (None, None) => line.to_owned(),
+        };
+        self.server.on_server(&line)
+    }
+
     fn access(&self, password: Option<String>) -> Result<Access> {
         let account = Account { server: &self.server, password };
         Access::find(&|socket| account.target(socket), self.pid, self.pid_file.as_deref())
@@ -111,14 +122,14 @@ pub(crate) fn run(action: &Action, password: Option<String>, report: &Report) ->
         Action::Set(Set { name, value, which }) => {
             let known = variables::find(name)?;
             let value = known.parse(value)?;
-            set::run(&which.access(password)?, known, value, which.yes_i_know, report)
+            set::run(&which.access(password)?, known, value, which, report)
         }
         Action::MaxConnections(MaxConnections { limit, which }) => {
             let limit = variables::find("max_connections")?.parse(limit)?;
             room::limit(&which.access(password)?, limit, which.yes_i_know, report)
         }
         Action::KillQuery(KillQuery { id, which }) => {
-            room::kill_query(&which.access(password)?, *id, which.yes_i_know, report)
+            room::kill_query(&which.access(password)?, *id, which, report)
         }
         Action::List => list(report),
     }

@@ -333,6 +333,8 @@ fn kill_shows_first_and_waits_until_the_rollback_is_over() {
         incident.waits("B", &["UPDATE d.t1 SET a = 7 WHERE id = 1"]);
         incident.until_edges(&["B>A row"]);
         let a = incident.id("A");
+        let hint = format!("remora kill {a} -S {}", incident.server.socket().display());
+        incident.run(&["blockers"]).exits(3).says(&[&hint]);
         // The statement of somebody who runs none.
         let sleeper = incident.run(&["kill", &a, "--query", "--yes"]).exits(1);
         sleeper.says(&["KILL QUERY would free nothing"]);

@@ -196,9 +196,10 @@ fn variables_of_a_replica_take_effect_after_a_store_into_memory() {
 /// Stores values while the replica is stopped, and then lets it apply another row.
 fn stopped(replica: &Sandbox, source: &Sandbox, values: &[(&str, &str)]) {
     sql(replica, &["STOP ALL SLAVES"]);
+    let place = format!(" --yes-i-know -S {} -u root --no-defaults", replica.socket().display());
     for (name, new) in values {
-        set(replica, name, new)
-            .says(&["it takes effect at the next START SLAVE", "to undo it: remora poke set"]);
+        let undo = format!("to undo it: remora poke set {name} ");
+        set(replica, name, new).says(&["it takes effect at the next START SLAVE", &undo, &place]);
         assert_eq!(value(replica, &format!("SELECT @@{name}")), *new);
     }
     sql(replica, &["START SLAVE"]);

@@ -146,7 +146,7 @@ fn the_pages_say_what_the_server_says() {
                 "<figure>",
                 &format!("<strong>{holds}  root@localhost"),
                 &format!("<strong>{waits}  root@localhost"),
-                &format!("remora kill {holds} shows"),
+                &format!("remora kill {holds} --url unix://"),
                 "UPDATE ...",
                 &version,
             ],

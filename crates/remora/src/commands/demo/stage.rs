@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use failure::{Failure, usage};
+use humanize::shell::quoted;
 use instance::plugins;
 use instance::server_folders::server_folders;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -283,12 +284,6 @@ fn options(family: Family) -> Vec<String> {
     all.map(str::to_owned).to_vec()
 }
 
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-}
-
 /// Lines with their cells below each other.
 fn aligned(lines: &[Vec<String>]) -> Vec<String> {
     let columns = lines.first().map_or(0, Vec::len);
@@ -305,14 +300,6 @@ fn aligned(lines: &[Vec<String>]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_is_printed_as_a_shell_takes_it() {
-        assert_eq!(
-            ["--url", "sandbox:demo", "DELETE FROM t", "it's"].map(quoted),
-            ["--url", "sandbox:demo", "'DELETE FROM t'", "'it'\\''s'"]
-        );
-    }
 
     #[test]
     fn cells_are_below_each_other() {

@@ -9,7 +9,7 @@ use poke::variables;
 use progress::Progress;
 use server::Session;
 
-use super::{Change, consent, tell};
+use super::{Change, Which, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
 
@@ -56,7 +56,7 @@ pub(crate) fn limit(access: &Access, new: u64, agreed: bool, report: &Report) ->
 }
 
 /// Kills a statement by SQL; if the server is full, room is made in its memory first.
-pub(crate) fn kill_query(access: &Access, id: u64, agreed: bool, report: &Report) -> Result<Exit> {
+pub(super) fn kill_query(access: &Access, id: u64, which: &Which, report: &Report) -> Result<Exit> {
     let sql = access.sql()?;
     let is_full = sql.is_full();
     let why = match sql {
@@ -74,7 +74,7 @@ pub(crate) fn kill_query(access: &Access, id: u64, agreed: bool, report: &Report
     let memory = access.memory()?;
     let (cell, old) = memory.variable(known)?;
     let room = (old + ROOM).min(*known.range.end());
-    consent(agreed, known, old, room)?;
+    consent(which.yes_i_know, known, old, room)?;
     store(&cell, known, room)?;
     report.note(&format!("max_connections is {room} for a moment"));
     let done = match enter(access) {
@@ -83,7 +83,10 @@ pub(crate) fn kill_query(access: &Access, id: u64, agreed: bool, report: &Report
             kill(session, id, " in a connection that room was made for", report)
                 .and_then(|exit| back.map(|()| exit))
         }
-        Ok(None) => Err(anyhow!("the new room was taken by others: remora poke max-connections makes more")),
+        Ok(None) => Err(anyhow!(
+            "the new room was taken by others: {} makes more",
+            which.on_server("remora poke max-connections N")
+        )),
         Err(error) => Err(error),
     };
     // The SQL statement may not have been executed.

@@ -6,16 +6,16 @@ use poke::variables::{Requirement, Variable};
 use progress::Progress;
 use server::{Flavour, Session};
 
-use super::{Change, consent, tell};
+use super::{Change, Which, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
 
 /// Stores a value, if everything fits.
-pub(crate) fn run(
+pub(super) fn run(
     access: &Access,
     known: &Variable,
     new: u64,
-    agreed: bool,
+    which: &Which,
     report: &Report,
 ) -> Result<Exit> {
     let mut session = match access.sql()? {
@@ -51,7 +51,7 @@ pub(crate) fn run(
         report.note(&format!("{} is {old} already", known.name));
         return Ok(Exit::Done);
     }
-    consent(agreed, known, old, new)?;
+    consent(which.yes_i_know, known, old, new)?;
     store(&cell, known, new)?;
     if let Some(session) = &mut session {
         let says = by_sql(session, known)?;
@@ -61,7 +61,8 @@ pub(crate) fn run(
         }
     }
     tell(Some(&memory), &Change { name: known.name, old, new, by: "in memory" }, report)?;
-    explain(known, old, new, session.as_mut(), report)?;
+    let undo = which.on_server(&format!("remora poke set {} {old} --yes-i-know", known.name));
+    explain(known, new, &undo, session.as_mut(), report)?;
     if session.is_none() {
         report.warn("SQL could not confirm it: the server does not answer");
         return Ok(Exit::Partial);
@@ -71,8 +72,8 @@ pub(crate) fn run(
 
 fn explain(
     known: &Variable,
-    old: u64,
     new: u64,
+    undo: &str,
     session: Option<&mut Session>,
     report: &Report,
 ) -> Result<()> {
@@ -87,7 +88,7 @@ fn explain(
             "changes that were applied up to {position} are not, or only partly, in this server's binary log"
         ));
     }
-    report.note(&format!("to undo it: remora poke set {name} {old} --yes-i-know"));
+    report.note(&format!("to undo it: {undo}"));
     report.note(&format!(
         "a restart forgets it: to keep it, write {name} = {new} below [mariadbd] in the option file"
     ));
