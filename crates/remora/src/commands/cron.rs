@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -12,6 +13,7 @@ use humanize::date_time;
 use job::{CommandEnd, Hook, JobEnd, JobLog, Signals, attend, code as code_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use serde_json::json;
 
 use crate::exit::Exit;
 use crate::report::Report;
@@ -79,15 +81,25 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let line = arguments.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
     job::adopt();
     let mut log = JobLog::open(&arguments.log, arguments.log_size);
-    let Some(_lock) = lock(arguments, &signals, &mut log)? else { return Ok(Exit::Done) };
+    let _lock = match lock(arguments, &signals)? {
+        Lock::Ours(file) => file,
+        Lock::Others(path) => return left_out(arguments, path, &line, &mut log, report),
+    };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     log.line(format!("{host} starting: {line}").as_bytes());
+    let began = Instant::now();
     let end = attend((&arguments.command, arguments.timeout), &signals, &mut log)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let mut signal = None;
     let (mut code, mut reason) = match end {
-        CommandEnd::Exited(status) => match std::os::unix::process::ExitStatusExt::signal(&status) {
-            Some(signal) => (code_of(status), format!("died of signal {signal}")),
-            None => (code_of(status), format!("exited with code {}", code_of(status))),
-        },
+        CommandEnd::Exited(status) => {
+            signal = status.signal();
+            let text = signal.map_or_else(
+                || format!("exited with code {}", code_of(status)),
+                |signal| format!("died of signal {signal}"),
+            );
+            (code_of(status), text)
+        }
         CommandEnd::TimedOut => {
             let seconds = arguments.timeout.unwrap_or_default();
             (Exit::Failed.code(), format!("was ended: it ran for longer than {seconds} s"))
@@ -106,7 +118,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         reason = format!("{reason}; the log could not be written: {failure}");
         code = if code == 0 { Exit::Failed.code() } else { code };
     }
-    if code != 0 {
+    if code != 0 && report.is_json() {
+        report.message(&json!({
+            "message_type": "job", "name": line, "reason": reason, "exit_code": code, "signal": signal,
+            "seconds": seconds, "log": arguments.log.display().to_string(), "output": String::from_utf8_lossy(&log.tail()),
+        }))?;
+    } else if code != 0 {
         report.data(&format!("{line}\n{reason}\nlog: {}\n", arguments.log.display()))?;
         report.data(&String::from_utf8_lossy(&log.tail()))?;
     }
@@ -142,9 +159,46 @@ fn tell(
     }
 }
 
-/// Takes the lock. `None`: another run has it, and the user allows that.
-fn lock(arguments: &Arguments, signals: &Signals, log: &mut JobLog) -> Result<Option<Option<File>>> {
-    let Some(path) = &arguments.lock else { return Ok(Some(None)) };
+/// Who may run.
+enum Lock<'a> {
+    /// We, while this file is open.
+    Ours(Option<File>),
+    /// Another run, which holds the lock on this file.
+    Others(&'a Path),
+}
+
+/// Does not run the job, because another run holds the lock.
+fn left_out(
+    arguments: &Arguments,
+    path: &Path,
+    name: &str,
+    log: &mut JobLog,
+    report: &Report,
+) -> Result<Exit> {
+    let reason = format!("another run holds {}", path.display());
+    let exit = if arguments.skip { Exit::Done } else { Exit::Busy };
+    let advice = format!("{reason}; --wait waits for it, --skip exits with 0");
+    if arguments.skip {
+        log.line(format!("skipped: {reason}").as_bytes());
+        if let Some(failure) = log.finish() {
+            bail!("the log could not be written: {failure}");
+        }
+    } else {
+        log.line(advice.as_bytes());
+    }
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "job", "name": name, "reason": reason, "exit_code": exit.code(), "signal": null,
+            "seconds": 0, "log": arguments.log.display().to_string(), "output": "",
+        }))?;
+        return Ok(exit);
+    }
+    if arguments.skip { Ok(exit) } else { Err(failure::busy(advice)) }
+}
+
+/// Takes the lock, or says who has it.
+fn lock<'a>(arguments: &'a Arguments, signals: &Signals) -> Result<Lock<'a>> {
+    let Some(path) = &arguments.lock else { return Ok(Lock::Ours(None)) };
     let shown = path.display();
     let mut options = OpenOptions::new();
     let file = options.append(true).create(true).mode(0o600).open(path).with_context(|| shown.to_string())?;
@@ -152,23 +206,12 @@ fn lock(arguments: &Arguments, signals: &Signals, log: &mut JobLog) -> Result<Op
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => break,
             Err(Errno::WOULDBLOCK) if arguments.wait => signals.pause(LOOK_AGAIN)?,
-            Err(Errno::WOULDBLOCK) if arguments.skip => {
-                log.line(format!("skipped: another run holds {shown}").as_bytes());
-                if let Some(failure) = log.finish() {
-                    bail!("the log could not be written: {failure}");
-                }
-                return Ok(None);
-            }
-            Err(Errno::WOULDBLOCK) => {
-                let text = format!("another run holds {shown}; --wait waits for it, --skip exits with 0");
-                log.line(text.as_bytes());
-                return Err(failure::busy(text));
-            }
+            Err(Errno::WOULDBLOCK) => return Ok(Lock::Others(path)),
             Err(error) => return Err(error).with_context(|| shown.to_string()),
         }
     }
     // The command inherits it: the lock is held until the last process of the command has ended, even if we
     // are killed.
     fcntl_setfd(&file, FdFlags::empty())?;
-    Ok(Some(Some(file)))
+    Ok(Lock::Ours(Some(file)))
 }

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use failure::usage;
 use locks::Picture;
 use locks::kill::{How, Limits, Outcome, Selection, Target, choose};
-use locks::text::{Text, loss};
+use locks::text::{Text, loss, seen, unhelped};
 use progress::{Progress, count, pause};
 use serde_json::json;
 use server::Session;
@@ -85,14 +85,16 @@ fn selection(arguments: &Arguments) -> Result<Selection> {
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
     let selection = selection(arguments)?;
-    let mut session = enter(arguments.server.target(password)?, report)?;
+    let mut session = enter(&arguments.server, password, report)?;
     let picture = Picture::read(&mut session)?;
     for gap in picture.gaps.iter().filter(|gap| gap.hides_waiters || selection.blocking) {
         report.warn(&gap.what);
     }
     let limits = Limits { own: session.connection_id().into(), replication: arguments.replication };
     let how = if arguments.query { How::Query } else { How::Connection };
-    let mut run = Run { how, left_out: 0, report };
+    // What is not seen may be those who are asked for.
+    let is_blind = selection.blocking && !(picture.gaps.is_empty() && picture.unexplained.is_empty());
+    let mut run = Run { how, left_out: 0, is_blind, report };
     let missing = selection.ids.iter().filter(|id| !picture.connections.contains_key(id));
     missing.for_each(|id| run.leave_out(&format!("there is no connection {id}")));
     let mut targets = Vec::new();
@@ -103,6 +105,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Some(why) => run.leave_out(&why),
             None => targets.push(target),
         }
+    }
+    if selection.blocking && selection.user.is_none() && selection.idle_s.is_none() {
+        run.tell_of_others(&picture, targets.is_empty());
     }
     run.show(&picture, &targets)?;
     if !arguments.yes && !targets.is_empty() {
@@ -122,6 +127,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 struct Run<'a> {
     how: How,
     left_out: usize,
+    /// Whether the server does not say all of who waits for whom.
+    is_blind: bool,
     report: &'a Report,
 }
 
@@ -129,6 +136,15 @@ impl Run<'_> {
     fn leave_out(&mut self, why: &str) {
         self.left_out += 1;
         self.report.warn(why);
+    }
+
+    /// Says who waits for somebody that is not ended, and why not.
+    fn tell_of_others(&mut self, picture: &Picture, is_nobody_ended: bool) {
+        let reasons = unhelped(picture);
+        if is_nobody_ended && (self.is_blind || !reasons.is_empty()) {
+            self.report.note(&seen(picture));
+        }
+        reasons.iter().for_each(|why| self.leave_out(why));
     }
 
     /// Shows whom, and what is lost by it.
@@ -185,17 +201,18 @@ impl Run<'_> {
     }
 
     fn finish(&self, ended: usize) -> Result<Exit> {
-        let Run { report, left_out, .. } = self;
+        let Run { report, left_out, is_blind, .. } = self;
         if report.is_json() {
             report.message(&json!({"message_type": "summary", "ended": ended, "left_out": left_out}))?;
         } else {
             let what = count(ended, if self.how == How::Query { "statement" } else { "connection" });
             report.note(&format!("ended {what}; left out {left_out}"));
         }
-        Ok(match (ended, left_out) {
-            (_, 0) => Exit::Done,
-            (0, _) => Exit::Failed,
-            _ => Exit::Partial,
-        })
+        match (ended, left_out) {
+            _ if *is_blind => Ok(Exit::Partial),
+            (_, 0) => Ok(Exit::Done),
+            (0, _) => bail!("nothing was ended; the reasons are above"),
+            _ => Ok(Exit::Partial),
+        }
     }
 }

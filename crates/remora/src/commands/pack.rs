@@ -94,7 +94,7 @@ struct Files {
     #[arg(long, short = 'c', conflicts_with_all = ["output", "keep", "force"])]
     stdout: bool,
 
-    /// Name of the new file; only with one FILE
+    /// Name of the new file; only with one FILE. - is standard output, as with --stdout
     #[arg(long, short, value_name = "NAME")]
     output: Option<PathBuf>,
 
@@ -140,20 +140,30 @@ pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exi
 }
 
 impl Files {
+    /// The name that was given to the new file. A file called - is written ./-.
+    fn named(&self) -> Option<&PathBuf> {
+        self.output.as_ref().filter(|name| *name != Path::new("-"))
+    }
+
+    /// Whether all goes to standard output, and the old files stay.
+    fn is_to_stdout(&self) -> bool {
+        self.stdout || self.output.as_deref() == Some(Path::new("-"))
+    }
+
     /// Handles the files one by one. A failure does not keep the next from being tried; the exit code is the
     /// highest.
     fn each(&self, report: &Report, one: impl Fn(&Path, &Switches) -> Result<Exit>) -> Result<Exit> {
-        if self.output.is_some() && self.files.len() > 1 {
+        if self.named().is_some() && self.files.len() > 1 {
             return Err(usage("--output names one file: give one FILE"));
         }
-        if self.output.is_some() && self.files.iter().any(|file| file == Path::new("-")) {
+        if self.named().is_some() && self.files.iter().any(|file| file == Path::new("-")) {
             return Err(usage("- goes to standard output: redirect that, or leave --output out"));
         }
         let switches = Switches {
             threads: self.threads.map_or_else(cores, usize::from),
             keep: self.keep,
             force: self.force,
-            named: self.output.is_some(),
+            named: self.named().is_some(),
             stop: commands::stop_flag(report)?,
             report: report.shared(),
         };
@@ -176,7 +186,7 @@ impl Files {
     }
 
     fn one(&self, file: &Path, conversion: Conversion, switches: &Switches, report: &Report) -> Result<Exit> {
-        let to_stdout = self.stdout || file == Path::new("-");
+        let to_stdout = self.is_to_stdout() || file == Path::new("-");
         if conversion == Conversion::Test || to_stdout {
             if to_stdout && matches!(conversion, Conversion::Pack(_)) && io::stdout().is_terminal() {
                 return Err(usage("compressed data is not written to a terminal: redirect standard output"));
@@ -190,7 +200,7 @@ impl Files {
             return Ok(Exit::Done);
         }
         let codec = repack::codec_of(&RealDisk, file)?;
-        let name = match &self.output {
+        let name = match self.named() {
             Some(name) => name.clone(),
             None => new_name(file, codec, conversion)?,
         };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use disk::{Disk, RealDisk};
 use humanize::text;
@@ -81,11 +81,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
     }
     tell(arguments, &sums, report)?;
-    Ok(match (sums.files, left_out.is_empty() && sums.failed == 0) {
-        (_, true) => Exit::Done,
-        (0, false) => Exit::Failed,
-        (_, false) => Exit::Partial,
-    })
+    match (sums.files, left_out.is_empty() && sums.failed == 0) {
+        (_, true) => Ok(Exit::Done),
+        (0, false) => bail!("nothing was done; the reasons are above"),
+        (_, false) => Ok(Exit::Partial),
+    }
 }
 
 fn show(path: &Path, sums: &mut Sums, report: &Report) -> Result<()> {

@@ -206,6 +206,9 @@ fn all_kinds_of_locks_are_one_tree() {
         let first = shown.out.lines().next().unwrap();
         assert!(first.starts_with(&incident.id("A")) && first.ends_with("3 wait for it"), "{}", shown.out);
         assert!(shown.out.contains("XA ROLLBACK 'x' ends it"), "{}", shown.out);
+        // Those who can be ended are shown; N waits for somebody without a connection.
+        let kill = incident.run(&["kill", "--blocking"]).exits(2);
+        kill.says(&["1 waits for XA transaction ", "XA ROLLBACK 'x' ends it", "nothing was ended: --yes"]);
         assert!(shown.out.lines().all(|line| line.len() <= 80), "{}", shown.out);
         let mysql = product == Product::MySql97;
         assert_eq!(shown.out.contains("last statement: SELECT 'the last of A'"), mysql, "{}", shown.out);
@@ -222,6 +225,9 @@ fn an_account_without_process_is_not_told_that_nobody_waits() {
         incident.run(&["blockers"]).exits(0).says(&["nobody waits for a lock"]);
         let blind = run_as("blind", incident.server.socket(), &["blockers"]).exits(3);
         blind.says(&["without PROCESS", "nobody waits among those that this account may see"]);
+        // Nor is it told that all is done.
+        let kill = run_as("blind", incident.server.socket(), &["kill", "--blocking", "--yes"]).exits(3);
+        kill.says(&["without PROCESS", "nobody waits among those", "ended 0 connections; left out 0"]);
         let data = run_as("blind", incident.server.socket(), &["blockers", "--json"]).exits(3);
         assert!(data.out.contains("\"complete\":false"), "{}", data.out);
         if !mariadbs().contains(&product) {
@@ -350,6 +356,9 @@ fn kill_shows_first_and_waits_until_the_rollback_is_over() {
         incident.run(&["kill", &a, "--of-user", "app"]).exits(0).says(&["ended 0 connections"]);
         incident.run(&["kill", "--idle-transactions", "1h", "--yes"]).exits(0).says(&["ended 0"]);
         incident.run(&["kill", "4000000000", "--yes"]).exits(1).says(&["there is no connection 4000000000"]);
+        let failed = incident.run(&["kill", "4000000000", "--yes", "--json"]).exits(1);
+        let last = failed.out.lines().last().unwrap();
+        assert!(last.contains("\"message_type\":\"error\"") && last.contains("\"exit_code\":1"), "{last}");
         incident.until_edges(&["B>A row"]);
         // When it returns, all is rolled back.
         incident.run(&["kill", "--blocking", "--yes"]).exits(0).says(&["ended 1 connection; left out 0"]);
@@ -382,6 +391,35 @@ fn kill_query_ends_a_waiter_and_leaves_its_transaction() {
             "SELECT trx_rows_modified FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {b}"
         );
         assert_eq!(incident.watch.value(&stays).unwrap().as_deref(), Some("1"));
+    });
+}
+
+/// A circle of a row and a name: no engine sees the whole of it.
+#[test]
+fn who_waits_in_a_circle_or_for_an_xa_transaction_is_named_and_nobody_is_ended() {
+    on_products(&newest("who_waits_in_a_circle"), |product| {
+        let mut incident = Incident::new(product);
+        tables(&mut incident);
+        let mut gone = incident.session();
+        for sql in ["XA START 'x'", "UPDATE d.t7 SET a = 9 WHERE id = 1", "XA END 'x'", "XA PREPARE 'x'"] {
+            gone.execute(sql).unwrap();
+        }
+        drop(gone);
+        incident.waits("N", &["UPDATE d.t7 SET a = 8 WHERE id = 1"]);
+        incident.holds("B", &["SELECT GET_LOCK('nightly', 0)"]);
+        let nightly = "SELECT GET_LOCK('nightly', 600)";
+        incident.waits("A", &["BEGIN", "UPDATE d.t1 SET a = 2 WHERE id = 1", nightly]);
+        let mut last = incident.idle.pop().unwrap();
+        std::thread::spawn(move || {
+            last.execute("UPDATE d.t1 SET a = 3 WHERE id = 1").ok();
+            loop {
+                std::thread::park();
+            }
+        });
+        incident.until_edges(&["A>B user", "B>A row", "N>XA row"]);
+        let ended = incident.run(&["kill", "--blocking", "--yes"]).exits(1);
+        let xa = ["1 waits for XA transaction", "XA ROLLBACK 'x' ends it"];
+        ended.says(&xa).says(&["3 wait for locks", "wait for each other in a circle", "left out 2"]);
     });
 }
 

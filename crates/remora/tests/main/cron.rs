@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{Ended, Running, remora, until};
@@ -58,6 +59,41 @@ fn a_failed_job_is_reported_with_its_exit_code() {
     let missing = Ended::of(&missing).exits(127);
     assert!(missing.out.contains("/no/such/program"), "{}", missing.out);
     assert_eq!(log(&folder).matches(&"-".repeat(78)).count(), 4, "runs are appended");
+}
+
+#[test]
+fn a_program_is_told_of_a_job_that_failed_and_of_nothing_else() {
+    let folder = folder();
+    let told = |options: &[&str], script: &str, code: i32| -> Value {
+        let ended = run(&folder, &[&["--json"], options].concat(), script).exits(code);
+        assert_eq!((ended.out.lines().count(), ended.err.as_str()), (1, ""), "{}", ended.out);
+        crate::schema::check("cron", &ended.out).unwrap();
+        serde_json::from_str(&ended.out).unwrap()
+    };
+    assert_eq!(run(&folder, &["--json"], "echo one").exits(0).out, "");
+    let failed = told(&[], "echo two; exit 7", 7);
+    assert_eq!(
+        (&failed["exit_code"], &failed["signal"], &failed["log"]),
+        (&7.into(), &Value::Null, &"log".into())
+    );
+    assert!(
+        failed["name"] == "sh -c echo two; exit 7" && failed["output"].as_str().unwrap().contains("] two")
+    );
+    assert_eq!(told(&[], "kill -9 $$", 137)["signal"], 9);
+    assert_eq!(told(&["--timeout", "1s"], "sleep 600", 1)["reason"], "was ended: it ran for longer than 1 s");
+    let mut missing = remora(folder.path());
+    let missing =
+        missing.args(["cron", "--json", "--log", "log", "--", "/no/such/program"]).output().unwrap();
+    let missing: Value = serde_json::from_str(&Ended::of(&missing).exits(127).out).unwrap();
+    assert!(missing["reason"].as_str().unwrap().starts_with("was not started: "), "{missing}");
+    // Another run holds the lock.
+    let lock = std::fs::File::create(folder.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    for (option, code) in [(&[][..], 11), (&["--skip"], 0)] {
+        let busy = told(&[&["--lock", "lock"], option].concat(), "touch ran", code);
+        assert_eq!((&busy["reason"], &busy["exit_code"]), (&"another run holds lock".into(), &code.into()));
+    }
+    assert!(!folder.path().join("ran").exists());
 }
 
 #[test]

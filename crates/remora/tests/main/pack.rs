@@ -164,7 +164,12 @@ fn a_packed_file_is_packed_again_in_one_step() {
     assert_ne!(read(&folder, "hot.tsv.zst"), before);
     let ended = run(&folder, &["unpack", "-c", "hot.tsv.zst"]).exits(0);
     assert!(ended.out == text);
-    assert_eq!(names(&folder), ["hot.tsv.rcol", "hot.tsv.zst"], "-c leaves it where it is");
+    let ended = run(&folder, &["unpack", "-o", "-", "hot.tsv.zst"]).exits(0);
+    assert!(ended.out == text);
+    let packed = remora(folder.path()).args(["pack", "-o", "-", "hot.tsv.zst"]).output().unwrap();
+    let back = fed(remora(folder.path()).args(["unpack", "-"]), &packed.stdout);
+    assert!(back.stdout == text.as_bytes());
+    assert_eq!(names(&folder), ["hot.tsv.rcol", "hot.tsv.zst"], "-c and -o - leave it where it is");
 }
 
 #[test]

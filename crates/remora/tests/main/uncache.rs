@@ -86,6 +86,9 @@ fn files_are_uncached_and_the_sums_say_how_much() {
     assert!(ended.err.contains("1 file, 8.39 MB: 8.39 MB in memory before, 0 B now"), "{}", ended.err);
     assert_eq!(there(&file("one")), 0);
     run(folder.path(), &["nothing"]).exits(1).says(&["nothing: there is no such file"]);
+    let failed = run(folder.path(), &["nothing", "--json"]).exits(1);
+    let last: Value = serde_json::from_str(failed.out.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["message_type"], &last["exit_code"]), (&"error".into(), &1.into()), "{}", failed.out);
     run(folder.path(), &["one", "--exclude", "a[b"]).exits(2).says(&["--exclude a[b"]);
 }
 
