@@ -198,7 +198,12 @@ mod tests {
         let watched = Watched::new("db1".into(), "sandbox:a".into(), target.unwrap(), false);
         let mut html = Html::new();
         let samples = [line, named("my.db", "it's q")]
-            .map(|line| Sample { line, rates: Some((2500.0, 0.0)), spans: Default::default() })
+            .map(|line| Sample {
+                line,
+                rates: Some((2500.0, 0.0)),
+                rows_per_sync: None,
+                spans: Default::default(),
+            })
             .into();
         let known = Known { samples, failures, ..Known::default() };
         here(&mut html, (&watched, &known), None);

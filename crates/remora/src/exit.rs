@@ -201,6 +201,9 @@ impl Exit {
             if let Some(error) = cause.downcast_ref::<broker::Error>() {
                 return of_broker(error);
             }
+            if let Some(sandbox::Error::Name { .. }) = cause.downcast_ref() {
+                return Exit::Usage;
+            }
         }
         Exit::Failed
     }

@@ -42,9 +42,11 @@ pub enum Error {
     /// No product has this name.
     #[error(transparent)]
     Product(#[from] crate::UnknownProduct),
-    /// A sandbox's name is a single file name: letters, digits, `-`, `_` and `.`, not beginning with a `.`.
+    /// A sandbox's name is a single file name: letters, digits, `-`, `_` and `.`, not beginning with a `.`, and
+    /// not too long.
     #[error(
-        "{name:?} cannot name a sandbox; use letters, digits, '-', '_' and '.', and begin with a letter or digit"
+        "{name:?} cannot name a sandbox; use letters, digits, '-', '_' and '.', begin with a letter or digit, and \
+         use at most 200 of them"
     )]
     Name {
         /// What was given.

@@ -49,6 +49,7 @@ pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};
 pub use list::{SandboxInfo, list};
 pub use product::{Product, UnknownProduct};
+pub use sandbox_folder::check_name;
 pub use server::Sandbox;
 pub use settings::Settings;
 pub use table::{Ability, Family};

@@ -38,9 +38,19 @@ pub(crate) fn choose(places: &Places, settings: &Settings) -> Result<(PathBuf, O
     Ok((folder.path().to_owned(), Some(folder)))
 }
 
-fn check_name(name: &str) -> Result<(), Error> {
+/// The longest name: a file's has 255 bytes, and others have this one at their beginning.
+const NAME_MAX: usize = 200;
+
+/// Whether a sandbox can have this name.
+///
+/// # Errors
+///
+/// [`Error::Name`] if not.
+pub fn check_name(name: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_alphanumeric();
-    let good = name.starts_with(plain) && name.chars().all(|c| plain(c) || "-_.".contains(c));
+    let good = name.len() <= NAME_MAX
+        && name.starts_with(plain)
+        && name.chars().all(|c| plain(c) || "-_.".contains(c));
     if good { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
 }
 

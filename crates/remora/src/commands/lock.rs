@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use disk::{Output, RealDisk};
+use failure::usage;
 use job::{Child, Signals};
 use progress::Progress;
 use serde_json::json;
-use server::{Hold, HoldMode, Session};
+use server::{About, Flavour, Hold, HoldMode, Session, Version};
 use snapshot::server_lock::{self, Waiting};
 
 use crate::args::ServerArgs;
@@ -84,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         Mode::Instance => HoldMode::Instance,
         Mode::Global => HoldMode::Global,
     };
+    check(&mode, &session.about)?;
     let wait = Duration::from_secs(arguments.wait.into());
     let (pause, note) = (|time| signals.pause(time), |text: &str| report.note(text));
     let waiting = Waiting { wait, pause: &pause, note: &note };
@@ -104,6 +106,33 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Err(error)
         }
     }
+}
+
+/// Fails for a lock that the server does not have: its own message is about the syntax of a statement.
+fn check(mode: &HoldMode, about: &About) -> Result<()> {
+    let since = |flavour, major, minor, patch| {
+        about.flavour == flavour && about.version >= (Version { major, minor, patch })
+    };
+    let lacks = match mode {
+        HoldMode::Instance if !since(Flavour::MySql, 8, 0, 0) => {
+            "LOCK INSTANCE FOR BACKUP is a statement of MySQL 8.0 and later"
+        }
+        HoldMode::BackupStage if !since(Flavour::MariaDb, 10, 4, 1) => {
+            "BACKUP STAGE is a statement of MariaDB 10.4.1 and later"
+        }
+        _ => return Ok(()),
+    };
+    let instead = match about.flavour {
+        Flavour::MariaDb if since(Flavour::MariaDb, 10, 4, 1) => "--mode backup-stage",
+        Flavour::MySql if since(Flavour::MySql, 8, 0, 0) => {
+            "--mode instance, or for tables not of InnoDB --mode global"
+        }
+        _ => "--mode global",
+    };
+    Err(usage(format!(
+        "{lacks}, and this server is {}: use {instead}; without --mode, the mildest lock is chosen",
+        about.version_text
+    )))
 }
 
 fn execute(session: &mut Session, statements: &[String]) -> Result<()> {

@@ -250,7 +250,7 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
         return Err(failed.remove(0).1);
     }
     failed.iter().for_each(|(_, error)| report.warn(&format!("{error:#}")));
-    let exit = if failed.is_empty() { Exit::Done } else { Exit::Partial };
+    let exit = if failed.is_empty() && left_out.is_empty() { Exit::Done } else { Exit::Partial };
     if report.is_json() {
         let failed: Vec<_> = failed.iter().map(|(name, _)| name).collect();
         report.message(&json!({
@@ -367,6 +367,7 @@ fn remove(arguments: &Remove, password: Option<String>, report: &Report) -> anyh
     let before = present(&mut session, &place.db)?;
     keep_out_of_binlog(arguments.binlog, &mut session)?;
     let mut gone = 0u32;
+    let mut exit = Exit::Done;
     for routine in chosen {
         match before.get(&key(routine)) {
             Some(comment) if comment.starts_with(MARK) => {
@@ -374,7 +375,10 @@ fn remove(arguments: &Remove, password: Option<String>, report: &Report) -> anyh
                 session.execute(&format!("DROP {} {name}", routine.kind()))?;
                 gone += 1;
             }
-            Some(_) => report.warn(&format!("{}.{} is not remora's and stays", place.db, routine.name)),
+            Some(_) => {
+                report.warn(&format!("{}.{} is not remora's and stays", place.db, routine.name));
+                exit = Exit::Partial;
+            }
             None => {}
         }
     }
@@ -384,5 +388,5 @@ fn remove(arguments: &Remove, password: Option<String>, report: &Report) -> anyh
     } else {
         report.note(&format!("{} removed from {}", count(gone, "routine"), quote_name(&place.db)));
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }

@@ -136,6 +136,8 @@ pub(crate) fn server_help() -> String {
 }
 
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
+    // Before a server is fetched for it.
+    sandbox::check_name(&start.name)?;
     let known = sandbox::list(places);
     let before = known.iter().find(|listed| listed.name == start.name);
     let members = known.iter().filter(|listed| listed.cluster.as_ref() == Some(&start.name));

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use sandbox::Product;
+use sandbox::{Family, Product};
 
 use crate::support::{Ended, Place, Running, of_today, products, remora, tell, until};
 
@@ -17,6 +17,7 @@ fn a_lock_is_held_on_every_server() {
         a_lost_lock_is_a_failure_whatever_the_command_did(&Place::new(&server));
         a_blocking_statement_is_named_and_the_command_does_not_run(&Place::new(&server));
         the_position_and_the_other_statements(&Place::new(&server));
+        a_lock_that_the_server_does_not_have_is_refused(&Place::new(&server));
     }
 }
 
@@ -45,6 +46,15 @@ fn until_file(place: &Place, name: &str) -> String {
         folder.display(),
         go.display()
     )
+}
+
+fn a_lock_that_the_server_does_not_have_is_refused(place: &Place) {
+    let (mode, words) = match (place.product, place.product.family()) {
+        (Product::MySql97, _) => ("backup-stage", ["MariaDB 10.4.1", "use --mode instance"]),
+        (_, Family::MariaDb) => ("instance", ["MySQL 8.0 and later", "use --mode backup-stage"]),
+        (_, Family::MySql) => ("instance", ["MySQL 8.0 and later", "use --mode global"]),
+    };
+    run(place, &["--mode", mode, "--", "false"]).exits(2).says(&words);
 }
 
 fn writes_wait_while_the_command_runs(place: &Place) {

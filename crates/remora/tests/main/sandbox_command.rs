@@ -48,6 +48,15 @@ fn options_and_port_outlive_a_stop() {
 }
 
 #[test]
+fn a_wrong_name_is_refused_before_anything_is_done() {
+    let long = "x".repeat(300);
+    for name in ["a/b", "", ".hidden", long.as_str()] {
+        run(&["start", name]).exits(2).says(&["cannot name a sandbox", "at most 200"]);
+        run(&["start", name, "--galera"]).exits(2).says(&["cannot name a sandbox"]);
+    }
+}
+
+#[test]
 fn a_first_start_that_fails_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("server");
