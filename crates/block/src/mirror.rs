@@ -245,8 +245,8 @@ pub fn mirror(
             return Err(differs(from, to, name));
         }
     }
-    must_continue(from, to, &wanted, &there)?;
     let _target = lock_side(to, true)?;
+    must_continue(from, to, &wanted, &there)?;
     let note = note_of(to, &there)?;
     // The first catalogue hides what was pruned before; a later one would name files that are missing.
     let is_first = !there.keys().any(|name| kind(name) == Some(Kind::Blocks));

@@ -61,9 +61,14 @@ impl<'a> Trial<'a> {
 }
 
 fn option(line: &OptionLine) -> String {
+    // MySQL takes the variables of a key cache only with underscores.
+    let name = match line.name.split_once('.') {
+        Some((cache, variable)) => format!("{cache}.{}", variable.replace('-', "_")),
+        None => line.name.clone(),
+    };
     match &line.value {
-        Some(value) => format!("--{}={value}", line.name),
-        None => format!("--{}", line.name),
+        Some(value) => format!("--{name}={value}"),
+        None => format!("--{name}"),
     }
 }
 

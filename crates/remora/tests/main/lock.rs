@@ -134,7 +134,7 @@ fn the_session_that_holds_lock_tables_is_named() {
         ["--performance-schema=ON", "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"];
     for product in of_today(products()) {
         tell(product);
-        let mariadb = product.family() == sandbox::Family::MariaDb;
+        let mariadb = product.family() == Family::MariaDb;
         for watched in [false, true] {
             let server = crate::support::start(product, if watched && mariadb { &WATCH } else { &[] });
             let place = Place::new(&server);
