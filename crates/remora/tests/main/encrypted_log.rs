@@ -219,14 +219,14 @@ fn segments_equal_the_servers_files_after_any_kill() {
         }
         let put = ["--key", "host.put"];
         play.adds(3);
-        let mut follow = play.archiver_into("repo/sealed", &[&put[..], &["--sync", "0s"]].concat());
+        let mut follow = play.archiver_into("secret/sealed", &[&put[..], &["--sync", "0s"]].concat());
         let mut running = Running::new(follow.spawn().unwrap());
         running.until_says("caught up");
         play.adds(3);
         running.kill();
         play.adds(3);
         let archives = |play: &Play| {
-            let mut once = play.archiver_into("repo/sealed", &[&put[..], &["--once"]].concat());
+            let mut once = play.archiver_into("secret/sealed", &[&put[..], &["--once"]].concat());
             Ended::of(&once.output().unwrap()).exits(0);
             play.archives();
         };
@@ -238,10 +238,10 @@ fn segments_equal_the_servers_files_after_any_kill() {
         archives(&play);
         let shown =
             |words: &[&str]| run(play.folder.path(), &[&["log", "--rows"], words].concat()).exits(0).out;
-        let sealed = shown(&["repo/sealed", "--key", "full.key"]);
+        let sealed = shown(&["secret/sealed", "--key", "full.key"]);
         assert_eq!(sealed.matches("+ id=").count(), 12, "{sealed}");
         assert_eq!(sealed, shown(&["repo/data"]));
-        run(play.folder.path(), &["verify", "repo/sealed", "--key", "full.key"])
+        run(play.folder.path(), &["verify", "secret/sealed", "--key", "full.key"])
             .exits(0)
             .says(&["event by event"]);
     }
