@@ -10,6 +10,7 @@ mod pack;
 mod physical;
 mod queue;
 mod recovery;
+mod scale;
 mod server;
 mod stat;
 mod url;
@@ -29,10 +30,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("physical") => physical::run(rest),
         Some("queue") => queue::run_bench(rest),
         Some("recovery") => recovery::run_bench(rest),
+        Some("scale") => scale::run(rest),
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
         _ => bail!(
-            "cargo xtask bench AREA; areas: before, block, copy, dump, follow, import, pack, physical, queue, recovery, stat, url"
+            "cargo xtask bench AREA; areas: before, block, copy, dump, follow, import, pack, physical, queue, recovery, scale, stat, url"
         ),
     }
 }

@@ -225,8 +225,8 @@ impl Ddl {
     }
 }
 
-/// Makes TIMESTAMP columns mean in a session what they mean on the source, which no log says. Returns why that
-/// can't be.
+/// Makes TIMESTAMP columns mean in a session what they mean on the source, which no log says. Returns why
+/// that can't be.
 fn same_timestamps(request: &Request<'_>, session: &mut Session) -> Result<Option<String>, Error> {
     let name = "explicit_defaults_for_timestamp";
     let source =

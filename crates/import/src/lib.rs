@@ -27,6 +27,7 @@ mod ledger;
 mod load;
 mod mapping;
 mod memory_budget;
+pub mod option_value;
 mod other_files;
 mod plan;
 mod privileges;

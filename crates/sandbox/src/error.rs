@@ -42,8 +42,8 @@ pub enum Error {
     /// No product has this name.
     #[error(transparent)]
     Product(#[from] crate::UnknownProduct),
-    /// A sandbox's name is a single file name: letters, digits, `-`, `_` and `.`, not beginning with a `.`, and
-    /// not too long.
+    /// A sandbox's name is a single file name: letters, digits, `-`, `_` and `.`, not beginning with a `.`,
+    /// and not too long.
     #[error(
         "{name:?} cannot name a sandbox; use letters, digits, '-', '_' and '.', begin with a letter or digit, and \
          use at most 200 of them"

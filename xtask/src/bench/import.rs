@@ -393,6 +393,19 @@ impl Nodes {
     }
 }
 
+/// Writes the file alone.
+pub(super) fn write_plain(path: &Path, rows: u64) -> Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut nodes = Nodes::new();
+    let mut line = Vec::new();
+    for _ in 0..rows {
+        line.clear();
+        nodes.write_next(&mut line)?;
+        file.write_all(&line)?;
+    }
+    Ok(file.flush()?)
+}
+
 /// Writes the file, a compressed copy, and its two halves.
 pub(super) fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
     let create =

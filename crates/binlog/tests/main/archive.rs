@@ -457,7 +457,7 @@ fn damages(disk: &FaultDisk) -> Vec<String> {
     found.iter().map(ToString::to_string).collect()
 }
 
-/// Files that an index does not list are not read: what is in them would be lost without a word.
+/// Files that an index does not list are not read: what is in them would be lost silently.
 #[test]
 fn an_index_without_its_end_is_told() {
     let disk = FaultDisk::default();

@@ -85,8 +85,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     exclude: Vec<Pattern>,
 
-    /// A file with the CREATE TABLE of the tables, as SHOW CREATE TABLE prints it, instead of their .frm files.
-    /// MySQL 8 and later has definitions in its .ibd files
+    /// A file with the CREATE TABLE of the tables, as SHOW CREATE TABLE prints it, instead of their .frm
+    /// files. MySQL 8 and later has definitions in its .ibd files
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
 

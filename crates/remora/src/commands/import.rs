@@ -1,7 +1,6 @@
 //! `remora import`
 
 mod file_format;
-mod option_value;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use disk::Disk;
 use file_format::FileFormatArgs;
+use import::option_value::{self, Delimiter, Maybe, assignment, columns};
 use import::source::Stdin;
 use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Physical, Request, Summary};
 use progress::{Progress, count};
@@ -24,8 +24,7 @@ use crate::args::{MachineArgs, ServerArgs};
 use crate::commands::table_name;
 use crate::exit::Exit;
 use crate::report::{self, Report};
-pub(super) use option_value::size;
-use option_value::{Delimiter, Maybe, assignment, columns};
+pub(super) use import::option_value::size;
 
 /// Rejects that are listed one by one on the terminal; the file has all.
 const REJECTS_SHOWN: usize = 20;
@@ -347,11 +346,7 @@ impl Arguments {
             create: table.create,
             create_database: table.create_database,
             key: if table.no_key { Some(Vec::new()) } else { table.key.clone() },
-            types: table
-                .types
-                .iter()
-                .map(|text| assignment("--type", text))
-                .collect::<anyhow::Result<_>>()?,
+            types: assignments("--type", &table.types)?,
             habits: Habits {
                 date_order: file_format.date_order,
                 decimal_comma: file_format.decimal_comma,
@@ -360,8 +355,8 @@ impl Arguments {
             },
             on_duplicate: table.on_duplicate,
             work_database: run.work_database.clone(),
-            columns: table.columns.as_deref().map(columns).transpose()?,
-            set: table.set.iter().map(|text| assignment("--set", text)).collect::<anyhow::Result<_>>()?,
+            columns: table.columns.as_deref().map(columns).transpose().map_err(failure::usage)?,
+            set: assignments("--set", &table.set)?,
             hints: Hints {
                 delimiter: match &file_format.delimiter {
                     Some(Delimiter::Byte(byte)) => Some(*byte),
@@ -398,6 +393,11 @@ impl Arguments {
             round: run.round,
         })
     }
+}
+
+/// Columns and what they get, of an option that may be given several times.
+fn assignments<C: FromIterator<(String, String)>>(option: &str, texts: &[String]) -> anyhow::Result<C> {
+    texts.iter().map(|text| assignment(option, text).map_err(failure::usage)).collect()
 }
 
 /// Files, patterns and `-` as inputs; a pattern without a match is a mistake.

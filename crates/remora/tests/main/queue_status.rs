@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use sandbox::Sandbox;
+use server::Session;
+
 use crate::queue::{on, start, url};
 use crate::support::{Ended, Running, connect, remora};
 
@@ -75,20 +78,21 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     let line = lines.find(|line| line["name"] == "shop.lines").unwrap();
     let numbers = ["keys_busy", "transactions", "prepared", "in_doubt"].map(|name| line[name].as_u64());
     assert_eq!(numbers, [2, 0, 0, 0].map(Some), "{line}");
-    // Rows that were written together share a sync.
-    let mut every = on(&server, &["status", "--every", "1", "--json"]);
+    rows_that_are_written_together_share_a_sync(&server, &mut session);
+    // Without the privilege the server shows an empty list.
+    session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();
+    let mut status = on(&server, &["status"]);
+    Ended::of(&status.args(["--user", "app"]).output().unwrap()).exits(10).says(&["PROCESS"]);
+}
+
+fn rows_that_are_written_together_share_a_sync(server: &Sandbox, session: &mut Session) {
+    let mut every = on(server, &["status", "--every", "1", "--json"]);
     let mut watching = Running::new(every.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     watching.line();
     session.execute("INSERT INTO shop.lines SELECT seq, seq FROM shop.seq_1_to_30").unwrap();
     let shared = std::iter::repeat_with(|| serde_json::from_str(&watching.line()).unwrap());
     let shared = shared.take(60).find_map(|line: serde_json::Value| line["rows_per_sync"].as_f64());
     assert!(shared.is_some_and(|rows| (10.0..=30.0).contains(&rows)), "{shared:?}");
-    drop(watching);
-    // Without the privilege the server shows an empty list.
-    let mut session = connect(server.socket());
-    session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();
-    let mut status = on(&server, &["status"]);
-    Ended::of(&status.args(["--user", "app"]).output().unwrap()).exits(10).says(&["PROCESS"]);
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use clap::Args;
 use import::Int96;
+use import::option_value::{self, Delimiter, Maybe};
 use rows::{DateOrder, Encoding, Lenient, LineEnd};
-
-use super::option_value::{self, Delimiter, Maybe};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Format of the files")]

@@ -38,8 +38,8 @@ const EXAMPLES: &str = "EXAMPLES
 ///
 /// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden. Ends
 /// with 4 when a line stops the server, means something else or does nothing. Else it ends with 3 when it is
-/// not known whether the server starts: no server was started, a line is for a plugin that is not here, or
-/// one that was not tried may stop the server by its value, such as innodb_page_size.
+/// not known whether the server starts. Then no server was started, a line is for a plugin that is not here,
+/// or one that was not tried may stop the server by its value, such as innodb_page_size.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

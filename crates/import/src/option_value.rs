@@ -1,30 +1,44 @@
-//! The values of an import's options, as typed.
+//! The values of an import's options, as typed. An error says what can be written.
 
-use import::{FieldTarget, Indexes, Int96, OnDuplicate, Physical};
 use rows::{DateOrder, LineEnd};
-
 use server::unquoted;
+
+use crate::{FieldTarget, Indexes, Int96, OnDuplicate, Physical};
 
 /// What separates fields.
 #[derive(Clone, Debug)]
-pub(super) enum Delimiter {
+pub enum Delimiter {
+    /// One byte.
     Byte(u8),
+    /// Several characters.
     Text(String),
+    /// Spaces and tabs, as many as there are.
     Blanks,
 }
 
 /// A character, or none; clap would take `Option<Option<u8>>` apart.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Maybe(pub(super) Option<u8>);
+pub struct Maybe(
+    /// The character.
+    pub Option<u8>,
+);
 
-pub(super) fn on_duplicate(text: &str) -> Result<OnDuplicate, String> {
+/// What happens to rows whose key is there.
+///
+/// # Errors
+/// What can be written.
+pub fn on_duplicate(text: &str) -> Result<OnDuplicate, String> {
     let all = [OnDuplicate::Error, OnDuplicate::Ignore, OnDuplicate::Replace, OnDuplicate::Update];
     all.into_iter()
         .find(|one| one.word() == text)
         .ok_or_else(|| "error, ignore, replace or update".to_owned())
 }
 
-pub(super) fn date_order(text: &str) -> Result<DateOrder, String> {
+/// The order of day and month.
+///
+/// # Errors
+/// What can be written.
+pub fn date_order(text: &str) -> Result<DateOrder, String> {
     match text.to_ascii_lowercase().as_str() {
         "dmy" => Ok(DateOrder::Dmy),
         "mdy" => Ok(DateOrder::Mdy),
@@ -32,7 +46,11 @@ pub(super) fn date_order(text: &str) -> Result<DateOrder, String> {
     }
 }
 
-pub(super) fn format(text: &str) -> Result<bool, String> {
+/// Whether each line is an object of JSON.
+///
+/// # Errors
+/// What can be written.
+pub fn format(text: &str) -> Result<bool, String> {
     match text {
         "json" | "jsonl" | "ndjson" => Ok(true),
         "csv" | "tsv" => Ok(false),
@@ -40,7 +58,11 @@ pub(super) fn format(text: &str) -> Result<bool, String> {
     }
 }
 
-pub(super) fn delimiter(text: &str) -> Result<Delimiter, String> {
+/// What separates fields.
+///
+/// # Errors
+/// What can be written.
+pub fn delimiter(text: &str) -> Result<Delimiter, String> {
     match byte(text) {
         _ if text.eq_ignore_ascii_case("blanks") => Ok(Delimiter::Blanks),
         Ok(byte) => Ok(Delimiter::Byte(byte)),
@@ -51,7 +73,11 @@ pub(super) fn delimiter(text: &str) -> Result<Delimiter, String> {
     }
 }
 
-pub(super) fn byte(text: &str) -> Result<u8, String> {
+/// A character, or its name.
+///
+/// # Errors
+/// What can be written.
+pub fn byte(text: &str) -> Result<u8, String> {
     let named = match text.to_ascii_lowercase().as_str() {
         "tab" | "\\t" => Some(b'\t'),
         "comma" => Some(b','),
@@ -68,14 +94,22 @@ pub(super) fn byte(text: &str) -> Result<u8, String> {
     }
 }
 
-pub(super) fn byte_or_none(text: &str) -> Result<Maybe, String> {
+/// A character, its name, or none.
+///
+/// # Errors
+/// What can be written.
+pub fn byte_or_none(text: &str) -> Result<Maybe, String> {
     if text.is_empty() || text.eq_ignore_ascii_case("none") {
         return Ok(Maybe(None));
     }
     byte(text).map(|byte| Maybe(Some(byte)))
 }
 
-pub(super) fn line_end(text: &str) -> Result<LineEnd, String> {
+/// How lines end.
+///
+/// # Errors
+/// What can be written.
+pub fn line_end(text: &str) -> Result<LineEnd, String> {
     match text.to_ascii_lowercase().as_str() {
         "lf" | "\\n" => Ok(LineEnd::Lf),
         "crlf" | "\\r\\n" => Ok(LineEnd::CrLf),
@@ -85,7 +119,11 @@ pub(super) fn line_end(text: &str) -> Result<LineEnd, String> {
     }
 }
 
-pub(super) fn int96(text: &str) -> Result<Int96, String> {
+/// What INT96 of Parquet means.
+///
+/// # Errors
+/// What can be written.
+pub fn int96(text: &str) -> Result<Int96, String> {
     match text {
         "utc" => Ok(Int96::Utc),
         "local" => Ok(Int96::Local),
@@ -93,7 +131,11 @@ pub(super) fn int96(text: &str) -> Result<Int96, String> {
     }
 }
 
-pub(super) fn repeated_header(text: &str) -> Result<bool, String> {
+/// Whether a header that is repeated is skipped.
+///
+/// # Errors
+/// What can be written.
+pub fn repeated_header(text: &str) -> Result<bool, String> {
     match text {
         "skip" => Ok(true),
         "row" => Ok(false),
@@ -101,7 +143,11 @@ pub(super) fn repeated_header(text: &str) -> Result<bool, String> {
     }
 }
 
-pub(super) fn indexes(text: &str) -> Result<Indexes, String> {
+/// When indexes are built.
+///
+/// # Errors
+/// What can be written.
+pub fn indexes(text: &str) -> Result<Indexes, String> {
     match text {
         "auto" => Ok(Indexes::Auto),
         "before" => Ok(Indexes::Before),
@@ -110,7 +156,11 @@ pub(super) fn indexes(text: &str) -> Result<Indexes, String> {
     }
 }
 
-pub(super) fn physical(text: &str) -> Result<Physical, String> {
+/// Whether the table's file is written.
+///
+/// # Errors
+/// What can be written.
+pub fn physical(text: &str) -> Result<Physical, String> {
     match text {
         "auto" => Ok(Physical::Auto),
         "only" => Ok(Physical::Only),
@@ -119,7 +169,10 @@ pub(super) fn physical(text: &str) -> Result<Physical, String> {
 }
 
 /// `4M`, `512K`, `1048576`
-pub(crate) fn size(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// What can be written.
+pub fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
         "" | "B" => Some(1),
@@ -137,9 +190,12 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
 }
 
 /// `a,-,@b`: column a, nowhere, variable @b. A name may be in backquotes.
-pub(super) fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
+///
+/// # Errors
+/// What can be written.
+pub fn columns(list: &str) -> Result<Vec<FieldTarget>, String> {
     let targets = list.split(',').map(str::trim).map(|item| match item {
-        "" => Err(failure::usage(format!("--columns {list}: an item is empty; - leaves a field out"))),
+        "" => Err(format!("--columns {list}: an item is empty; - leaves a field out")),
         "-" => Ok(FieldTarget::Skip),
         _ => Ok(match item.strip_prefix('@') {
             Some(variable) => FieldTarget::Variable(unquoted(variable)),
@@ -149,16 +205,18 @@ pub(super) fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
     targets.collect()
 }
 
-pub(super) fn assignment(option: &str, text: &str) -> anyhow::Result<(String, String)> {
+/// A column and what it gets, of an option such as `--type`.
+///
+/// # Errors
+/// What can be written.
+pub fn assignment(option: &str, text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((column, expression)) if !column.trim().is_empty() && !expression.trim().is_empty() => {
             Ok((unquoted(column.trim()), expression.trim().to_owned()))
         }
-        _ if option == "--type" => Err(failure::usage(format!(
-            "{option} {text}: write column=type, for example price=DECIMAL(12,4)"
-        ))),
-        _ => Err(failure::usage(format!(
-            "{option} {text}: write column=expression, for example total=@price*@count"
-        ))),
+        _ if option == "--type" => {
+            Err(format!("{option} {text}: write column=type, for example price=DECIMAL(12,4)"))
+        }
+        _ => Err(format!("{option} {text}: write column=expression, for example total=@price*@count")),
     }
 }
