@@ -265,8 +265,8 @@ pub fn mirror(
     Ok(summary)
 }
 
-/// An error if the newest file that both have ends otherwise in each. Where a repository was made again, files
-/// have the former names, and may have the former lengths. The trailer has the hash of all before it.
+/// An error if the newest file that both have ends otherwise in each. Where a repository was made again,
+/// files have the former names, and may have the former lengths. The trailer has the hash of all before it.
 fn must_continue(
     from: &dyn MirrorSide,
     to: &dyn MirrorSide,
