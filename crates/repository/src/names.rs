@@ -345,7 +345,7 @@ pub fn one(argument: &str, key: Option<&Key>) -> Result<(Named, Option<u64>)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    use disk::{Disk, RealDisk};
 
     use super::*;
 
@@ -356,7 +356,7 @@ mod tests {
             for file in files {
                 let path = root.path().join(file);
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::File::create(path).unwrap();
+                drop(RealDisk.create(&path).unwrap());
             }
             let names = folders(root.path()).unwrap().into_iter().map(|(name, _)| name);
             let own = root.path().file_name().unwrap().to_string_lossy().into_owned();
