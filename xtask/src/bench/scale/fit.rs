@@ -13,6 +13,8 @@ const CHANCE: f64 = 1.5;
 /// Exponents that are tried.
 const STEPS: u32 = 60;
 const STEP: f64 = 0.05;
+/// With a steeper power only the last value is larger than the others.
+const STEEP: f64 = 2.5;
 
 impl Growth {
     /// The growth for which the sum of the squares of relative errors is the smallest; with fewer than three
@@ -45,13 +47,16 @@ impl Growth {
 
     /// Whether the power, where there is one, is a steeper one than this.
     pub(super) fn exceeds(&self, exponent: f64) -> bool {
-        self.factor > 0.0 && self.exponent > exponent
+        self.factor > 0.0 && self.exponent > exponent && self.exponent <= STEEP
     }
 
     /// In words.
     pub(super) fn shown(&self, points: &[(f64, f64)]) -> String {
         if self.factor <= 0.0 {
             return "constant".to_owned();
+        }
+        if self.exponent > STEEP {
+            return "no power fits".to_owned();
         }
         let power = format!("n^{:.2}", self.exponent);
         let first = points.first().map_or(0.0, |(size, _)| *size);
@@ -113,6 +118,7 @@ mod tests {
         assert_eq!(shown(|size| 30.0 + size.sqrt()), "n^0.50 from 900 on");
         assert_eq!(shown(|_| 3.0), "constant");
         assert_eq!(shown(|size| 3.0 + 1.0 / size), "constant");
+        assert_eq!(shown(|size| if size > 5e4 { 9.0 } else { 3.0 }), "no power fits");
     }
 
     #[test]
