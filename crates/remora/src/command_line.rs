@@ -167,7 +167,7 @@ fn no_stores(command: &clap::Command, found: &ArgMatches) -> Result<(), clap::Er
         let mut values = values.into_iter().flatten();
         if let Some(value) = values.find(|value| value.as_encoded_bytes().starts_with(b"s3://")) {
             let text = format!(
-                "'{}' is in an object store; '{argument}' takes a path on this machine",
+                "'{}' is in an object store; '{argument}' takes a path on this machine\n",
                 value.display()
             );
             return Err(clap::Error::raw(ErrorKind::ValueValidation, text).with_cmd(command));
