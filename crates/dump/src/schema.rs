@@ -79,3 +79,25 @@ fn program(object: &Object, out: &mut String) {
     }
     object.statements.iter().for_each(|statement| out.push_str(&format!("{statement}{DELIMITER}\n")));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_does_not_get_the_mode_of_the_program_before_it() {
+        let object = |kind: Kind, sql_mode: Option<&str>| Object {
+            kind,
+            schema: "d".to_owned(),
+            name: "o".to_owned(),
+            table: None,
+            statements: vec!["CREATE".to_owned()],
+            settings: Settings { sql_mode: sql_mode.map(str::to_owned), ..Settings::default() },
+        };
+        let mut text = String::new();
+        program(&object(Kind::Procedure, Some("ORACLE")), &mut text);
+        program(&object(Kind::View, None), &mut text);
+        let modes: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("SET sql_mode = ")).collect();
+        assert_eq!(modes, ["'ORACLE';;;;", "'';;;;"]);
+    }
+}

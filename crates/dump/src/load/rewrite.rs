@@ -278,4 +278,32 @@ mod tests {
         let of = substitute("utf8mb3_uca1400_ai_ci", &newer);
         assert_eq!(of, Some(Some("utf8mb3_unicode_520_ci".to_owned())));
     }
+
+    /// Or two keys that differ in a space at the end would be one.
+    #[test]
+    fn spaces_at_the_end_count_as_before() {
+        let mariadb = [
+            "nopad_bin",
+            "bin",
+            "uca1400_as_cs",
+            "uca1400_nopad_as_cs",
+            "uca1400_as_ci",
+            "uca1400_nopad_as_ci",
+        ];
+        let mysql = ["0900_bin", "bin", "0900_as_cs", "0900_as_ci", "0900_ai_ci", "unicode_520_ci"];
+        let names = |rests: [&str; 6]| rests.map(|rest| format!("utf8mb4_{rest}")).into();
+        let (mariadb, mysql): (BTreeSet<String>, BTreeSet<String>) = (names(mariadb), names(mysql));
+        for (known, from, to) in [
+            (&mariadb, "0900_bin", "nopad_bin"),
+            (&mariadb, "0900_as_cs", "uca1400_nopad_as_cs"),
+            (&mariadb, "0900_as_ci", "uca1400_nopad_as_ci"),
+            (&mysql, "nopad_bin", "0900_bin"),
+            (&mysql, "uca1400_nopad_as_cs", "0900_as_cs"),
+            (&mysql, "general_nopad_ci", "0900_ai_ci"),
+            (&mysql, "general_ci", "unicode_520_ci"),
+        ] {
+            let found = substitute(&format!("utf8mb4_{from}"), known);
+            assert_eq!(found, Some(Some(format!("utf8mb4_{to}"))), "{from}");
+        }
+    }
 }
