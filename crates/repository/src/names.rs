@@ -255,7 +255,10 @@ fn is_below_names(root: &Path) -> bool {
 /// them.
 pub fn must_be_of_one(root: &Path, home: &Location) -> Result<()> {
     let Ok(found) = names(root) else { return Ok(()) };
-    let is_own = home.store().list()?.iter().any(|file| block::is_backup_file(file));
+    let is_own = match home {
+        Location::Folder(folder) => holds_backups(folder),
+        Location::Bucket(_) => has_backups(&home.store().list()?),
+    };
     if found.is_empty() || is_own { Ok(()) } else { Err(which(&root.display().to_string(), found)) }
 }
 

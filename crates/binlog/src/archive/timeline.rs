@@ -133,6 +133,10 @@ pub(super) fn must_be_empty(disk: &dyn Disk, archive: &Path, number: u32) -> io:
     let Some(file) = unlisted(disk, &folder)?.into_iter().chain(files(disk, &folder)?).next() else {
         return Ok(());
     };
+    if has_description(disk, archive, number)? {
+        // It was begun just now.
+        return Ok(());
+    }
     let text = format!(
         "{}: {DESCRIPTION} is missing, and {file} is there: put the file back from a copy of the repository",
         folder.display()
@@ -166,18 +170,23 @@ pub fn files(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
 /// # Errors
 /// Errors of the operating system.
 pub fn unlisted(disk: &dyn Disk, timeline: &Path) -> io::Result<Vec<String>> {
-    let listed = listed(disk, timeline)?;
-    let last = listed.last().and_then(|name| numbered(name));
     let mut found = Vec::new();
     for name in disk.list(timeline)? {
-        let Some(name) = name.to_str() else { continue };
-        let is_later = numbered(name).is_some_and(|(base, number)| {
-            last.is_none_or(|(last_base, last)| base == last_base && number > last)
-        });
-        if is_later && disk.stat(&timeline.join(name))?.len > MAGIC.len() as u64 {
-            found.push(name.to_owned());
-        }
+        let len = match disk.stat(&timeline.join(&name)) {
+            // It was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            stat => stat?.len,
+        };
+        found.extend(name.into_string().ok().filter(|_| len > MAGIC.len() as u64));
     }
+    // The index is read after the files: an archiver that runs lists a file before it grows.
+    let listed = listed(disk, timeline)?;
+    let last = listed.last().and_then(|name| numbered(name));
+    found.retain(|name| {
+        numbered(name).is_some_and(|(base, number)| {
+            last.is_none_or(|(last_base, last)| base == last_base && number > last)
+        })
+    });
     found.sort();
     Ok(found)
 }

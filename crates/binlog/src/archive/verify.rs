@@ -50,7 +50,9 @@ pub fn verify(
         for (at, name) in names.iter().enumerate() {
             let path = timeline.join(name);
             // Before the file, which may grow meanwhile.
-            let noted = arrivals(disk, timeline, name)?.last().map(|arrival| arrival.end);
+            let is_read = is_in(sample, number, name);
+            let noted = if is_read { arrivals(disk, timeline, name)? } else { Vec::new() };
+            let noted = noted.last().map(|arrival| arrival.end);
             let source = match disk.open(&path) {
                 Ok(source) => source,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -68,7 +70,7 @@ pub fn verify(
             let len = source.stat()?.len;
             found.files += 1;
             found.bytes += len;
-            if !is_in(sample, number, name) {
+            if !is_read {
                 continue;
             }
             let counted = Counted { source: BufReader::with_capacity(READ_BYTES, source), goes_on };

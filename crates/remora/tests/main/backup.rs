@@ -322,6 +322,13 @@ fn a_name_may_be_called_like_the_folder_of_an_archived_log() {
     assert!(["disk.img", "log"].iter().all(|name| listed.contains(name)), "{listed}");
     place.run(&["verify", "repo"]).exits(0).says(&["disk.img: ", "log: "]);
     place.run(&["restore", "repo/log", "--to", "new"]).exits(0);
+    // Nor like one of its files.
+    place.run(&["backup", "file:disk.img", "--to", "repo", "--name", "newest.note"]).exits(0);
+    place.run(&["verify", "repo"]).exits(0).says(&["newest.note: "]);
+    place
+        .run(&["log", "repo"])
+        .exits(2)
+        .says(&["repo holds backups of disk.img, log, newest.note; say which"]);
     assert_eq!(std::fs::read(place.path("new")).unwrap(), std::fs::read(place.path("log")).unwrap());
     // A first backup that was killed has not put anything there.
     std::fs::create_dir_all(place.path("other/log")).unwrap();
