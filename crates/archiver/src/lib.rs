@@ -279,7 +279,7 @@ fn is_new(home: &Location) -> Result<bool> {
     Ok(home.folder().is_some()
         && !log_archive::has_files(home)
         && !log_archive::has_segments(home)?
-        && !block::is_encrypted(&*home.store())?)
+        && !home.is_encrypted()?)
 }
 
 /// One connection: the first one, or a new one.
@@ -319,7 +319,7 @@ fn open(
     }
     if let Some(folder) = home.folder()
         && key.is_none()
-        && !block::is_encrypted(&*home.store())?
+        && !home.is_encrypted()?
         && !log_archive::has_segments(&home)?
     {
         let folder = folder.join(FOLDER);

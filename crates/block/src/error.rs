@@ -98,6 +98,12 @@ impl Error {
         matches!(self, Error::Store { source, .. } if !tells_of_damage(source))
     }
 
+    /// Whether there is no room left.
+    pub(crate) fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Error::Store { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
     pub(crate) fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Error {
         Error::Corrupt { what: what.into(), place: place.into() }
     }

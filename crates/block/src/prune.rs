@@ -31,7 +31,7 @@ pub struct Summary {
     /// Generations that stay but are incomplete, because the repository is damaged; they keep their
     /// ancestors.
     pub damaged: Vec<u64>,
-    /// Bytes of the new files.
+    /// Bytes of the new files; of a dry run about those of the blocks that they will contain.
     pub written: u64,
     /// Bytes of the files that were removed.
     pub freed: u64,
@@ -56,6 +56,8 @@ struct Plan {
     rewrite: BTreeSet<u64>,
     /// Files whose needed blocks are copied elsewhere.
     empty: BTreeSet<u64>,
+    /// Bytes of these blocks.
+    copies: u64,
     /// Files with needed blocks.
     needed: BTreeSet<u64>,
     /// Remaining generations that are damaged.
@@ -84,10 +86,20 @@ pub fn prune(
     }
     // Files from which nothing can be copied because a needed part is damaged, or that stay anyway.
     let mut fixed = loaded.at_source();
+    let all: BTreeSet<u64> = loaded.files.keys().copied().collect();
     loop {
-        match attempt(repository, &loaded, &Wanted { keep, fixed: &fixed, dry_run }, context)? {
-            Ok(summary) => return Ok(summary),
-            Err(file) => drop(fixed.insert(file)),
+        match attempt(repository, &loaded, &Wanted { keep, fixed: &fixed, dry_run }, context) {
+            // On a full disk nothing is copied: what remains to be written is short.
+            Err(error) if error.is_full() && !fixed.is_superset(&all) => {
+                let text = "there is no room for copies of the blocks that remain: files with other blocks stay \
+                            until a prune that has room";
+                context.progress.warn(text);
+                fixed.extend(&all);
+            }
+            ended => match ended? {
+                Ok(summary) => return Ok(summary),
+                Err(file) => drop(fixed.insert(file)),
+            },
         }
     }
 }
@@ -121,7 +133,9 @@ fn attempt(
         unused: plan.broken.1.iter().map(shown).collect(),
         ..Summary::default()
     };
-    if !dry_run {
+    if dry_run {
+        summary.written = plan.copies;
+    } else {
         context.progress.phase("writing", Some(bytes));
         let mut files: BTreeMap<u64, u64> = BTreeMap::new();
         summary.written = match rewrite(repository, loaded, &plan, context, &mut files)? {
@@ -221,6 +235,7 @@ impl Plan {
             (may && live.saturating_mul(WORTH_KEEPING) < stored).then_some(*number)
         };
         let empty: BTreeSet<u64> = live.iter().filter_map(wasteful).collect();
+        let copies = empty.iter().filter_map(|number| live.get(number)).sum();
         let emptied = used.iter().filter(|(_, used)| !used.is_disjoint(&empty)).map(|(number, _)| *number);
         rewrite.extend(emptied.filter(|number| !damaged.contains(number)));
         let mut needed: BTreeSet<u64> = live.into_keys().filter(|number| !empty.contains(number)).collect();
@@ -233,7 +248,7 @@ impl Plan {
             *number < oldest && *number > pinned && !needed.contains(number) && is_read(number)
         };
         let broken = loaded.broken.keys().copied().partition(goes);
-        Ok(Plan { parents, rewrite, empty, needed, damaged, broken })
+        Ok(Plan { parents, rewrite, empty, copies, needed, damaged, broken })
     }
 }
 

@@ -179,6 +179,12 @@ impl RepositoryState {
         Err(Error::corrupt(why, text))
     }
 
+    /// Damage that may hide a generation newer than this one. A generation never has a higher number than its
+    /// file, so a damaged file with a lower number is not it.
+    fn damage_since(&self, newest: u64) -> Option<&Error> {
+        self.broken.range(newest + 1..).map(|(_, error)| error).chain(&self.missing_newest).next()
+    }
+
     /// A file that can't be used, or a recorded generation that is missing.
     pub(crate) fn first_damage(&self) -> Option<&Error> {
         self.broken.values().chain(&self.missing_newest).next()
@@ -384,7 +390,11 @@ impl Repository {
     /// The chain of a generation, or of the newest one.
     pub(crate) fn chain(&self, loaded: &RepositoryState, generation: Option<u64>) -> Result<Chain, Error> {
         let newest = loaded.generations.keys().next_back().copied();
-        match (generation, newest, loaded.first_damage()) {
+        let damage = match generation {
+            Some(_) => loaded.first_damage(),
+            None => loaded.damage_since(newest.unwrap_or(0)),
+        };
+        match (generation, newest, damage) {
             (None, None, None) => {
                 Err(Error::Missing(format!("there is no backup in {}", self.store.shown(""))))
             }

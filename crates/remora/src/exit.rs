@@ -298,12 +298,12 @@ impl std::fmt::Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
-/// Standard output.
-pub(crate) struct Stdout(io::StdoutLock<'static>);
+/// Standard output. It is locked only while something is written: other threads may have messages.
+pub(crate) struct Stdout(io::Stdout);
 
-/// Standard output, for one thread.
+/// Standard output.
 pub(crate) fn stdout() -> Stdout {
-    Stdout(io::stdout().lock())
+    Stdout(io::stdout())
 }
 
 fn without_reader(error: io::Error) -> io::Error {
@@ -313,6 +313,10 @@ fn without_reader(error: io::Error) -> io::Error {
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(without_reader)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes).map_err(without_reader)
     }
 
     fn flush(&mut self) -> io::Result<()> {

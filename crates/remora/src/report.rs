@@ -135,10 +135,20 @@ impl Report {
         self.0.style == Style::Quiet
     }
 
-    /// Writes data to stdout.
+    /// Standard output, for data among which lines of JSON would be damage.
+    pub(crate) fn output(&self) -> anyhow::Result<exit::Stdout> {
+        if self.is_json() {
+            let text = "standard output is for the data: leave --json out, or write to a file";
+            return Err(failure::usage(text));
+        }
+        Ok(exit::stdout())
+    }
+
+    /// Writes a line of data to stdout.
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
         let mut out = exit::stdout();
-        writeln!(out, "{text}")?;
+        // In one write, so that lines of several threads do not mix.
+        out.write_all(format!("{text}\n").as_bytes())?;
         out.flush()
     }
 
@@ -177,6 +187,15 @@ impl Report {
     pub(crate) fn print_line(&self) {
         let line = self.line(&self.phase_now());
         self.say(&line);
+    }
+
+    /// Tells a program how long the phase took that ends now.
+    fn phase_ended(&self, phase: &Phase) {
+        if self.is_json() && !phase.name.is_empty() {
+            let seconds = phase.began.elapsed().as_secs_f64();
+            let line = json!({"message_type": "phase", "phase": phase.name, "seconds": seconds});
+            self.message(&line).ok();
+        }
     }
 
     fn phase_now(&self) -> MutexGuard<'_, Phase> {
@@ -247,7 +266,8 @@ impl Progress for Report {
         for counter in [&self.0.read, &self.0.rows, &self.0.bytes] {
             counter.store(0, Ordering::Relaxed);
         }
-        *self.phase_now() = Phase::new(name, bytes);
+        let ended = std::mem::replace(&mut *self.phase_now(), Phase::new(name, bytes));
+        self.phase_ended(&ended);
         if self.0.style == Style::Terminal {
             self.0.bar.set_message(name.to_owned());
             // The clock runs on while the server is busy with one long statement.
@@ -309,7 +329,10 @@ impl Progress for Report {
 
     /// Removes the moving line.
     fn end(&self) {
-        self.0.ended.store(true, Ordering::Relaxed);
+        if !self.0.ended.swap(true, Ordering::Relaxed) {
+            let ended = std::mem::replace(&mut *self.phase_now(), Phase::new("", None));
+            self.phase_ended(&ended);
+        }
         self.0.bar.finish_and_clear();
     }
 

@@ -62,9 +62,9 @@ pub fn is_there(home: &Location) -> Result<bool> {
 
 /// The place for the segments of a name, with the key that opens it.
 pub fn place(home: &Location, key: Option<&Key>) -> Result<Place> {
-    let (own, log) = (home.store(), home.log().store());
+    let (own, log, is_encrypted) = (home.store(), home.log().store(), home.is_encrypted()?);
     let Some(key) = key else {
-        if block::is_encrypted(&*own)? {
+        if is_encrypted {
             return Err(block::Error::Key(format!(
                 "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
                 home.shown()
@@ -117,7 +117,7 @@ pub fn keyed(home: &Location, key: Option<&Key>) -> Result<Box<dyn Store>> {
 
 /// The key, if it is that of this name: it may be given for other ones.
 fn own<'k>(home: &Location, key: Option<&'k Key>) -> Option<&'k Key> {
-    key.filter(|_| block::is_encrypted(&*home.store()).unwrap_or(true))
+    key.filter(|_| home.is_encrypted().unwrap_or(true))
 }
 
 /// The segments of a name.
@@ -136,7 +136,7 @@ pub fn open(home: &Location, key: Option<&Key>) -> Result<SegmentArchive> {
 
 /// The same, for who wants to know what the log says.
 pub fn open_to_read(home: &Location, key: &KeyFile) -> Result<SegmentArchive> {
-    let is_sealed = block::is_encrypted(&*home.store())?;
+    let is_sealed = home.is_encrypted()?;
     let key = if is_sealed { key.read_full()? } else { None };
     open(home, key.as_ref())
 }

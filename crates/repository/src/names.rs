@@ -63,7 +63,7 @@ pub fn may_be_in_clear(root: &Path, home: &Location) -> Result<(), Error> {
     let beside = beside(root, home);
     let beside = beside.map_err(|source| Error::Store { name: root.display().to_string(), source })?;
     for other in beside {
-        if block::is_encrypted(&*other.store())? {
+        if other.is_encrypted()? {
             return Err(Error::Key(format!(
                 "the other backups in {} are encrypted: give the key with --key FILE, or use another repository",
                 root.display()
@@ -93,10 +93,10 @@ fn beside(root: &Path, home: &Location) -> io::Result<Vec<Location>> {
 
 /// The backups in the place of a name.
 pub fn at(home: &Location, key: Option<&Key>) -> Result<Repository, Error> {
-    let store = home.store();
+    let (store, is_encrypted) = (home.store(), home.is_encrypted()?);
     match key {
         Some(key) => Ok(Repository::new(Box::new(EncryptedStore::open(store, key)?))),
-        None if block::is_encrypted(&*store)? => Err(Error::Key(format!(
+        None if is_encrypted => Err(Error::Key(format!(
             "{} is encrypted: give its key with --key FILE, or name the file in REMORA_KEY",
             home.shown()
         ))),

@@ -54,7 +54,7 @@ pub fn all(root: &Path, key: Option<&Key>) -> Result<Unlocked> {
 pub fn unlock(names: Vec<(String, Location)>, key: Option<&Key>) -> Result<Unlocked> {
     let mut found = Unlocked::default();
     for (name, home) in names {
-        let opened = block::is_encrypted(&*home.store()).and_then(|is_sealed| {
+        let opened = home.is_encrypted().and_then(|is_sealed| {
             let own = key.filter(|_| is_sealed);
             Ok((own, names::at(&home, own)?))
         });

@@ -108,7 +108,7 @@ impl Plan {
 
 /// Refuses a name that is encrypted already, unless its key is where the units have theirs.
 fn refuse_another_key((name, home): (&str, Location), key: &Path) -> Result<()> {
-    if !block::is_encrypted(&*home.store())? {
+    if !home.is_encrypted()? {
         return Ok(());
     }
     let shown = key.display();

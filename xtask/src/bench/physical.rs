@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use sandbox::Product;
+use serde_json::Value;
 
 use super::import::{Bench, TABLE};
 use super::measure::{Cost, Timed, as_f64, measure, median, median_ratio, timed};
@@ -69,7 +70,8 @@ impl Method {
     }
 }
 
-/// `cargo xtask bench physical [--rows N | --full] [--server NAME] [--only WORD]`: the cases with that word.
+/// `cargo xtask bench physical [--rows N | --full] [--server NAME] [--only WORD] [--steps]`: the cases with
+/// that word. With `--steps` only where the time of an import goes.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     setup::install(&[("/usr/bin/time", "time")])?;
@@ -84,6 +86,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let places = places()?;
     let installation = sandbox::find(&places, product)?;
     let only = value("--only").unwrap_or_default();
+    let steps_only = arguments.iter().any(|argument| argument == "--steps");
     for rows in sizes {
         let mut bench = Bench::start(&installation, &places, rows, &remora)?;
         if rows <= ROWS_MIXED_MAX {
@@ -92,8 +95,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         for case in Case::ALL.into_iter().filter(|case| case.name().contains(only)) {
             if case != Case::Mixed || rows <= ROWS_MIXED_MAX {
                 println!("\n### {product} ({}), {rows} rows {}\n", installation.version, case.name());
-                table(&bench, case)?;
+                if steps_only { steps(&bench, case)? } else { table(&bench, case)? }
             }
+        }
+        if steps_only {
+            continue;
         }
         println!("\n### The same rows out of the file of a stopped server\n");
         extract(&mut bench)?;
@@ -183,25 +189,67 @@ fn table(bench: &Bench<'_>, case: Case) -> Result<()> {
     Ok(())
 }
 
-/// Runs a method once on an empty table, and proves that it loaded everything. Notes the most memory that an
-/// import of the table's file took.
-fn cost(bench: &Bench<'_>, case: Case, method: Method, memory_mb: &mut f64) -> Result<Cost> {
+/// Prints where the time of an import goes: the middle one of several by its wall time.
+fn steps(bench: &Bench<'_>, case: Case) -> Result<()> {
+    let mut runs = Vec::new();
+    for _ in 0..if bench.rows > ROWS_OF_ROUNDS { 1 } else { ROUNDS } {
+        empty(bench, case)?;
+        let run = remora(bench, &physical(bench, case, "--json"))?;
+        bench.counted(bench.rows, case.name())?;
+        runs.push(run);
+    }
+    runs.sort_by(|one, other| one.wall_s.total_cmp(&other.wall_s));
+    let Some(run) = runs.get(runs.len() / 2) else { return Ok(()) };
+    let lines = run.stdout.lines().map(serde_json::from_str::<Value>);
+    let mut steps: Vec<(String, f64)> = Vec::new();
+    for line in lines.collect::<Result<Vec<_>, _>>().context("the lines of --json")? {
+        if line["message_type"] == "phase" {
+            let name = line["phase"].as_str().unwrap_or_default().to_owned();
+            steps.push((name, line["seconds"].as_f64().unwrap_or_default()));
+        }
+    }
+    let named: f64 = steps.iter().map(|(_, seconds)| seconds).sum();
+    steps.push(("the rest".to_owned(), run.wall_s - named));
+    println!("| step | s | share | |\n|---|--:|--:|---|");
+    for (name, seconds) in steps {
+        let share = seconds / run.wall_s;
+        let bar: String = (1..=40).take_while(|mark| f64::from(*mark) <= share * 40.0).map(|_| '#').collect();
+        println!("| {name} | {seconds:.2} | {:.0} % | {bar} |", share * 100.0);
+    }
+    println!("| all | {:.2} | | |", run.wall_s);
+    Ok(())
+}
+
+/// Makes the table, without rows.
+fn empty(bench: &Bench<'_>, case: Case) -> Result<()> {
     bench.query("DROP TABLE IF EXISTS bench.nodes")?;
     bench.query(TABLE)?;
     if case == Case::WithKey {
         bench.query("ALTER TABLE bench.nodes ADD KEY uid (uid)")?;
     }
     bench.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
+    Ok(())
+}
+
+/// The arguments of an import that writes the table's file.
+fn physical(bench: &Bench<'_>, case: Case, report: &str) -> String {
+    let (socket, [whole, ..]) = (bench.server.socket().display(), case.files());
+    format!(
+        "import --no-defaults {report} --user=root --socket='{socket}' --into=bench.nodes --no-header --physical \
+         --time-zone=+00:00 '{}'",
+        bench.folder.join(whole).display()
+    )
+}
+
+/// Runs a method once on an empty table, and proves that it loaded everything. Notes the most memory that an
+/// import of the table's file took.
+fn cost(bench: &Bench<'_>, case: Case, method: Method, memory_mb: &mut f64) -> Result<Cost> {
+    empty(bench, case)?;
     let [whole, first, second] = case.files().map(|name| bench.folder.join(name).display().to_string());
     let load = |local: &str, file: &str| format!("LOAD DATA {local} INFILE '{file}' INTO TABLE bench.nodes");
     let cost = measure(bench.server.pid(), || match method {
         Method::Physical => {
-            let socket = bench.server.socket().display();
-            let arguments = format!(
-                "import --no-defaults --quiet --user=root --socket='{socket}' --into=bench.nodes --no-header --physical \
-                 --time-zone=+00:00 '{whole}'"
-            );
-            *memory_mb = memory_mb.max(remora(bench, &arguments)?.memory_mb);
+            *memory_mb = memory_mb.max(remora(bench, &physical(bench, case, "--quiet"))?.memory_mb);
             Ok(())
         }
         Method::Ordinary => bench.import(&whole, &[]),

@@ -1,6 +1,7 @@
 //! Every byte of every file, flipped and cut.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use block::verify::Damage;
@@ -74,6 +75,8 @@ pub(crate) fn every_flipped_byte_is_found_and_named() {
             match restored(&disk, None) {
                 Ok(bytes) => assert!(bytes == volume, "byte {at} of {name}"),
                 Err(Error::Corrupt { .. } | Error::Missing(_)) => {}
+                // The version in the header of an encrypted file.
+                Err(Error::Store { source, .. }) if source.kind() == ErrorKind::InvalidData => {}
                 Err(other) => panic!("byte {at} of {name}: {other}"),
             }
         }
@@ -159,11 +162,12 @@ fn a_backup_continues_an_intact_generation_or_asks_for_a_full_one() {
     let (disk, volume) = small();
     let last = files(&disk).pop().unwrap();
     disk.corrupt(&last, 3, 1);
+    assert!(matches!(restored(&disk, None), Err(Error::Corrupt { .. })), "the damaged one is the newest");
     // The newest is damaged: an older one serves as well, and the damage is reported.
     let made = back_up(&disk, false).unwrap();
     assert_eq!((made.generation, made.parent, made.damages.len()), (5, 2, 1), "{made:?}");
     assert!(restored(&disk, Some(5)).unwrap() == volume);
-    assert!(matches!(restored(&disk, None), Err(Error::Corrupt { .. })), "which is the newest is not sure");
+    assert!(restored(&disk, None).unwrap() == volume, "no older file can be the newest generation");
     let others = files(&disk).into_iter().filter(|file| *file != last);
     others.for_each(|file| disk.corrupt(&file, 3, 1));
     let error = back_up(&disk, false).unwrap_err().to_string();

@@ -1,11 +1,12 @@
 //! Sources that can't be read, full disks, and runs that get in each other's way.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::Request;
-use block::{BLOCK, CHUNK, ChunkRead, ChunkSource, Error, RunContext, Scan, backup, restore};
+use block::{BLOCK, CHUNK, ChunkRead, ChunkSource, Error, RunContext, Scan, backup, prune, restore};
 use disk::faults::FaultDisk;
 use disk::{Disk, Stat};
 use progress::Silent;
@@ -170,6 +171,11 @@ fn a_repository_can_be_held_for_longer_than_a_backup() {
     assert_eq!(generations(&disk), [1, 2, 3]);
 }
 
+/// The bytes of all files.
+fn used(disk: &FaultDisk) -> usize {
+    disk.names().iter().map(|name| disk.bytes(name).unwrap().len()).sum()
+}
+
 #[test]
 fn a_full_disk_is_no_backup_and_harms_none() {
     let disk = FaultDisk::default();
@@ -181,9 +187,7 @@ fn a_full_disk_is_no_backup_and_harms_none() {
     back_up_bytes(&disk, &volume);
     let second = noise(&mut random);
     disk.put(Path::new(VOLUME), &second);
-    let used: usize = disk.names().iter().map(|name| disk.bytes(name).unwrap().len()).sum();
-    // Files that are removed or replaced still count on that disk.
-    let used = used + volume.len();
+    let used = used(&disk);
     for room in [10, 100_000, 3_000_000, 4_915_000] {
         let disk = disk.after_crash(disk::faults::Unsynced::Keep);
         disk.limit((used + room) as u64);
@@ -199,6 +203,32 @@ fn a_full_disk_is_no_backup_and_harms_none() {
     let full = restore::to_new_file(&repository(&crashed), &crashed, Path::new(TARGET), request, world());
     assert!(matches!(full, Err(Error::Target { .. })));
     assert_eq!(crashed.bytes(Path::new(TARGET)), None);
+}
+
+#[test]
+fn a_full_disk_is_pruned_without_copies() {
+    let disk = FaultDisk::default();
+    let mut random = Random(3);
+    let mut noise = |blocks: usize| -> Vec<u8> {
+        (0..blocks * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect()
+    };
+    let mut volume = noise(300);
+    back_up_bytes(&disk, &volume);
+    let fresh = noise(200);
+    volume.splice(..fresh.len(), fresh);
+    back_up_bytes(&disk, &volume);
+    let planned = prune(&repository(&disk), &BTreeSet::from([2]), true, world()).unwrap();
+    let blocks = planned.written / BLOCK as u64;
+    assert!((90..=110).contains(&blocks), "{planned:?}");
+    disk.limit((used(&disk) + 10_000) as u64);
+    let done = keep(&disk, &[2]).unwrap();
+    assert!(done.forgotten == [1] && done.written < 10_000 && done.freed < BLOCK as u64, "{done:?}");
+    disk.limit(u64::MAX);
+    assert!(restored(&disk, None).unwrap() == volume);
+    let done = keep(&disk, &[2]).unwrap();
+    assert!(done.freed > 300 * BLOCK as u64, "{done:?}");
+    assert!(restored(&disk, None).unwrap() == volume);
+    sound(&disk);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Open files and locks of the disk in memory.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -83,7 +84,9 @@ impl Handle {
     /// Changes the bytes in place, if they still fit on the disk.
     fn change(&self, len: u64, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let mut state = self.disk.running()?;
-        let used: usize = state.nodes.iter().map(|node| node.bytes.len()).sum();
+        let named: BTreeSet<usize> = state.names.values().copied().collect();
+        let bytes = named.iter().filter_map(|node| state.nodes.get(*node)).map(|node| node.bytes.len());
+        let used: usize = bytes.sum();
         let capacity = state.capacity;
         let node = state.nodes.get_mut(self.node).ok_or_else(power_lost)?;
         let grown = usize::try_from(len).unwrap_or(usize::MAX).saturating_sub(node.bytes.len());

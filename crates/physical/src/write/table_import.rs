@@ -93,6 +93,7 @@ impl<'a> TableImport<'a> {
                 "the next AUTO_INCREMENT value is {counter} instead of {wanted}"
             )));
         }
+        self.request.progress.phase("statistics", None);
         self.workspace.session.rows(&format!("ANALYZE TABLE {name}"))?;
         if self.workspace.method == ImportMethod::Discard {
             self.request.progress.phase("checkpoint", None);

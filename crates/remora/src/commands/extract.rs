@@ -196,7 +196,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     let place = Place::find(arguments, report, world)?;
     let tables = chosen(arguments, &place.source)?.len();
     let output = match arguments.format {
-        Form::Rows(format) => Some(Output::new(&arguments.output, format, tables, arguments.deleted)?),
+        Form::Rows(format) => {
+            Some(Output::new((&arguments.output, format), tables, arguments.deleted, report)?)
+        }
         Form::Dump(_) => None,
     };
     let place = place.trusted(arguments, report, world)?;

@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exit> {
     let files = &arguments.files;
     if let Some(name) = &arguments.column {
-        return files.each(report, |file, switches| column::run(file, name, switches));
+        return files.each(report, |file, switches| column::run(file, name, switches, report));
     }
     let conversion = if arguments.test { Conversion::Test } else { Conversion::Unpack };
     files.each(report, |file, switches| files.one(file, conversion, switches, report))
@@ -192,8 +192,8 @@ impl Files {
                 return Err(usage("compressed data is not written to a terminal: redirect standard output"));
             }
             let (shown, source) = repack::source(file, switches)?;
-            let done = repack::stream(source, exit::stdout(), conversion, switches)
-                .with_context(|| shown.clone())?;
+            let out = if to_stdout { report.output()? } else { exit::stdout() };
+            let done = repack::stream(source, out, conversion, switches).with_context(|| shown.clone())?;
             if conversion == Conversion::Test {
                 say(report, &shown, &done, None);
             }

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         repository::names(&arguments.repository)?.into_iter().collect();
     // Also of a name that has only an archived log yet.
     for (name, home) in repository::places(&arguments.repository)? {
-        if block::is_encrypted(&*home.store())? {
+        if home.is_encrypted()? {
             found.entry(name).or_insert(home);
         }
     }

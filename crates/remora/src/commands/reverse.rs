@@ -17,7 +17,7 @@ use serde_json::json;
 use transactions::{Definitions, Found, Known, Walk};
 
 use crate::commands;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::log_request::Request;
 use crate::report::Report;
 
@@ -177,7 +177,7 @@ fn folder(path: &Path) -> PathBuf {
 fn write(records: Records, sums: &Sums, to: Option<&Path>, report: &Report) -> Result<()> {
     report.phase("writing", None);
     let Some(path) = to else {
-        let mut out = std::io::BufWriter::new(exit::stdout());
+        let mut out = std::io::BufWriter::new(report.output()?);
         script::write(records, sums, "undo.sql", &mut out)?;
         return Ok(out.flush()?);
     };

@@ -73,8 +73,10 @@ fn a_generation_is_extracted_like_the_folder() {
         volume.remora(&["extract", "repo@1", "-o", "again"]).exits(0);
         assert!(rows(&volume, "again") == rows(&volume, "folder"));
 
-        let one = volume.remora(&["extract", "repo@2", "app.node", "-o", "-", "--json"]).exits(0);
+        let one = volume.remora(&["extract", "repo@2", "app.node", "-o", "-"]).exits(0);
         assert!(one.out.lines().filter(|line| line.ends_with("\tchanged")).count() == 10_000, "{}", one.err);
+        let both = volume.remora(&["extract", "repo@2", "app.node", "-o", "-", "--json"]).exits(2);
+        assert!(both.out.contains("standard output is for the data"), "{}", both.out);
         volume.remora(&["extract", "repo@2", "app.none", "-o", "-"]).exits(2).says(&["no such table"]);
         volume.remora(&["extract", "repo@7", "-o", "-"]).exits(1).says(&["no generation 7"]);
         volume.remora(&["extract", "mnt@1", "-o", "-"]).exits(1).says(&["there is no backup in mnt"]);

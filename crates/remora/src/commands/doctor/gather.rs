@@ -234,7 +234,7 @@ fn look_into(found: &mut Repository, (name, home): (String, Location), arguments
     if home.folder().is_some_and(|folder| !folder.is_dir()) {
         return Ok(());
     }
-    if block::is_encrypted(&*home.store())? {
+    if home.is_encrypted()? {
         let file = arguments.key.path();
         let is_beside = |file: &Path| {
             let device = |path: &Path| RealDisk.entry(path).ok().map(|entry| entry.device);

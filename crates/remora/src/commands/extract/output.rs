@@ -10,6 +10,7 @@ use physical::Format;
 use server::TableName;
 
 use crate::exit;
+use crate::report::Report;
 
 /// The destination of rows.
 pub(super) struct Output {
@@ -27,7 +28,12 @@ enum Place {
 
 impl Output {
     /// The destination that the user named. A file is for one table only.
-    pub(super) fn new(name: &Path, format: Format, tables: usize, deleted: bool) -> anyhow::Result<Output> {
+    pub(super) fn new(
+        (name, format): (&Path, Format),
+        tables: usize,
+        deleted: bool,
+        report: &Report,
+    ) -> anyhow::Result<Output> {
         let extension = match format {
             Format::Tsv => "tsv",
             Format::Csv => "csv",
@@ -37,7 +43,10 @@ impl Output {
             () if name == Path::new("-") && deleted => {
                 return Err(usage("--deleted writes a file of its own: give a folder or a file with -o"));
             }
-            () if name == Path::new("-") => Place::Stdout,
+            () if name == Path::new("-") => {
+                report.output()?;
+                Place::Stdout
+            }
             () if is_file => Place::File(name.to_owned()),
             () => Place::Folder(name.to_owned()),
         };

@@ -57,7 +57,8 @@ impl Show {
     }
 
     pub(super) fn json(&mut self, line: &serde_json::Value) -> Result<()> {
-        writeln!(self.out, "{line}")?;
+        // In one write: what is flushed are whole lines, since others may come between.
+        self.out.write_all(format!("{line}\n").as_bytes())?;
         Ok(())
     }
 

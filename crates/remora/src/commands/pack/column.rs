@@ -9,15 +9,16 @@ use failure::usage;
 use progress::{Progress, count};
 use repack::Switches;
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
+use crate::report::Report;
 
 /// The most names that an error lists.
 const NAMES_MAX: usize = 20;
 
 /// Writes the column with this name or number to standard output.
-pub(super) fn run(file: &Path, name: &str, switches: &Switches) -> Result<Exit> {
+pub(super) fn run(file: &Path, name: &str, switches: &Switches, report: &Report) -> Result<Exit> {
     let (shown, source) = repack::source(file, switches)?;
-    let mut out = io::BufWriter::with_capacity(1 << 18, exit::stdout());
+    let mut out = io::BufWriter::with_capacity(1 << 18, report.output()?);
     let choose = |fields: &[Vec<u8>]| {
         chosen(fields, name).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
     };

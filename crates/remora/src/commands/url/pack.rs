@@ -11,7 +11,7 @@ use rows::{
 use urlpack::{Model, STRING_MAX};
 
 use super::ModelArgs;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::report::Report;
 
 /// Bytes per read.
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments, direction: Direction, report: &Report) 
         Some(column) => find(column, &head, report)?,
     };
     let mut stream = Stream { splitter: Splitter::new(&place.dialect), held: Vec::new(), line: 1 };
-    let mut out = BufWriter::with_capacity(BLOCK, exit::stdout());
+    let mut out = BufWriter::with_capacity(BLOCK, report.output()?);
     let mut block = head;
     let mut header = place.header;
     while !block.is_empty() {
