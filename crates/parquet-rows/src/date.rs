@@ -8,7 +8,7 @@ const DAY_SECONDS: i64 = 86_400;
 const ERA_DAYS: i64 = 146_097;
 const EPOCH_DAYS: i64 = 719_468;
 
-/// The days of `2026-11-28`. `None` for what is no day of the years 1 to 9999: zeros, the 30th of February.
+/// The days of `2026-11-28`, which are printed as that text. `None` for what is no day of the years 1 to 9999: zeros, the 30th of February.
 pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
     let [a, b, c, d, b'-', e, f, b'-', g, h] = text else { return None };
     let (year, month, day) = (number(&[*a, *b, *c, *d])?, number(&[*e, *f])?, number(&[*g, *h])?);
@@ -22,7 +22,8 @@ pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
     Some(era * ERA_DAYS + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - EPOCH_DAYS)
 }
 
-/// The microseconds of `2026-11-28 23:59:59.123` with that many digits behind the point.
+/// The microseconds of `2026-11-28 23:59:59.123` with that many digits behind the point, which are printed as
+/// that text.
 pub(crate) fn parse_datetime(text: &[u8], fraction: u8) -> Option<i64> {
     let (date, time) = text.split_at_checked(10)?;
     let [b' ', a, b, b':', c, d, b':', e, f, rest @ ..] = time else { return None };

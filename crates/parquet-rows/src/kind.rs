@@ -160,6 +160,11 @@ impl Kind {
         })
     }
 
+    /// Whether a text that is parsed is the one that its value is printed as.
+    pub(crate) fn has_one_text(&self) -> bool {
+        matches!(self, Kind::Number(_) | Kind::Date | Kind::Datetime { .. })
+    }
+
     /// Appends the text of a value. Returns whether it is one of this kind.
     pub(crate) fn print(&self, value: Value<'_>, out: &mut Vec<u8>) -> bool {
         match (self, value) {

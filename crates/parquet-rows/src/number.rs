@@ -21,6 +21,17 @@ pub(crate) enum Store {
     Fixed(u8),
 }
 
+/// The powers of ten that are less than 2^127.
+const POWERS: [i128; 39] = {
+    let mut powers = [1; 39];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
+    }
+    powers
+};
+
 impl Number {
     /// The most digits that every reader takes.
     pub(crate) const DIGITS_MAX: u8 = 38;
@@ -35,7 +46,7 @@ impl Number {
         Number { store, decimals: Some(precision.max(1)), scale, pad }
     }
 
-    /// The number in a text, without its point.
+    /// The number in a text, without its point, if the text is the one that [`Number::print`] gives it.
     pub(crate) fn parse(self, text: &[u8]) -> Option<i128> {
         let (is_negative, text) = match text {
             [b'-', rest @ ..] => (true, rest),
@@ -49,7 +60,8 @@ impl Number {
                 (whole, rest.strip_prefix(b".")?)
             }
         };
-        if whole.is_empty() {
+        let least = usize::from(self.pad.max(1));
+        if whole.len() < least || whole.len() > least && whole.starts_with(b"0") {
             return None;
         }
         // Of 38 digits behind the point there is a zero before it.
@@ -62,9 +74,14 @@ impl Number {
             ..=18 => i128::from(short(whole, fraction)?),
             _ => long(whole, fraction)?,
         };
+        if is_negative && magnitude == 0 {
+            return None;
+        }
         let number = if is_negative { -magnitude } else { magnitude };
         let fits = match (self.store, self.decimals) {
-            (_, Some(precision)) => magnitude < 10_i128.pow(precision.into()),
+            (_, Some(precision)) => {
+                POWERS.get(usize::from(precision)).is_some_and(|limit| magnitude < *limit)
+            }
             (Store::Int32, _) => i32::try_from(number).is_ok(),
             (Store::Int64, _) => i64::try_from(number).is_ok(),
             (Store::Fixed(_), None) => false,
@@ -125,7 +142,35 @@ mod tests {
         let parsed = number.parse(text.as_bytes())?;
         let mut out = Vec::new();
         number.print(parsed, &mut out);
-        (out == text.as_bytes()).then_some(parsed)
+        assert_eq!(out, text.as_bytes());
+        Some(parsed)
+    }
+
+    /// What is parsed is not printed to be compared, so each text must be that of its number.
+    #[test]
+    fn only_the_text_that_a_number_is_printed_as_is_one() {
+        let int = |pad| Number { store: Store::Int32, decimals: None, scale: 0, pad };
+        let kinds =
+            [int(1), int(3), Number::decimal(3, 1, 1), Number::decimal(4, 2, 3), Number::decimal(2, 2, 1)];
+        let mut texts = vec![Vec::new()];
+        for _ in 0..6 {
+            let longer =
+                texts.iter().flat_map(|text| b"-.0197x".map(|byte| [text.as_slice(), &[byte]].concat()));
+            let longer: Vec<Vec<u8>> = longer.collect();
+            for (kind, text) in kinds.iter().flat_map(|kind| longer.iter().map(move |text| (kind, text))) {
+                let mut out = Vec::new();
+                kind.parse(text).into_iter().for_each(|number| kind.print(number, &mut out));
+                assert!(out.is_empty() || out == *text, "{kind:?} {}", String::from_utf8_lossy(text));
+            }
+            texts = longer;
+        }
+        for kind in kinds {
+            for number in -99..=99 {
+                let mut out = Vec::new();
+                kind.print(number, &mut out);
+                assert_eq!(kind.parse(&out), Some(number), "{kind:?} {}", String::from_utf8_lossy(&out));
+            }
+        }
     }
 
     #[test]

@@ -245,7 +245,7 @@ fn parse<'a>(
 ) -> Option<Value<'a>> {
     kind.parse(text, parsed).filter(|value| {
         // The text itself needs no copy, which may have some 100 MB.
-        if matches!(value, Value::Bytes(bytes) if std::ptr::eq(*bytes, text)) {
+        if kind.has_one_text() || matches!(value, Value::Bytes(bytes) if std::ptr::eq(*bytes, text)) {
             return true;
         }
         printed.clear();

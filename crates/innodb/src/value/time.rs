@@ -74,6 +74,13 @@ pub(super) fn encode_year(text: &[u8], short: bool, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
+/// The two digits of a number below a hundred.
+#[inline]
+fn pair(number: u64) -> [u8; 2] {
+    let [tens, ones] = [number / 10, number % 10].map(|digit| digit.to_le_bytes()[0] | b'0');
+    [tens, ones]
+}
+
 /// A day of the calendar, or one with zero parts.
 #[derive(Clone, Copy)]
 struct Day {
@@ -88,11 +95,9 @@ impl Day {
         if self.year > 9999 || self.month > 12 || self.day > 31 {
             return Err("a date with parts that no date has");
         }
-        print_digits(out, self.year, 4);
-        out.push(b'-');
-        print_digits(out, self.month, 2);
-        out.push(b'-');
-        print_digits(out, self.day, 2);
+        let ([a, b], [c, d]) = (pair(self.year / 100), pair(self.year % 100));
+        let ([e, f], [g, h]) = (pair(self.month), pair(self.day));
+        out.extend_from_slice(&[a, b, c, d, b'-', e, f, b'-', g, h]);
         Ok(())
     }
 
@@ -131,11 +136,11 @@ fn print_clock(packed: u64, hours_max: u64, out: &mut Vec<u8>) -> Result<(), Fau
     if hours > hours_max || minutes > 59 || seconds > 59 {
         return Err(IMPOSSIBLE);
     }
-    print_digits(out, hours, 2);
-    out.push(b':');
-    print_digits(out, minutes, 2);
-    out.push(b':');
-    print_digits(out, seconds, 2);
+    if hours > 99 {
+        out.push(pair(hours / 100)[1]);
+    }
+    let ([a, b], [c, d], [e, f]) = (pair(hours % 100), pair(minutes), pair(seconds));
+    out.extend_from_slice(&[a, b, b':', c, d, b':', e, f]);
     Ok(())
 }
 

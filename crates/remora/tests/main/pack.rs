@@ -56,6 +56,20 @@ fn has(tool: &str) -> bool {
     asked.status().is_ok()
 }
 
+/// Lines of JSON among packed bytes would be damage.
+#[test]
+fn data_and_lines_of_json_do_not_share_standard_output() {
+    let folder = folder();
+    write(&folder, "a.txt", b"a\n");
+    run(&folder, &["pack", "a.txt", "--keep"]).exits(0);
+    for line in ["pack a.txt --stdout", "pack a.txt -o -", "unpack a.txt.zst --stdout"] {
+        let line: Vec<&str> = line.split(' ').chain(["--json"]).collect();
+        let ended = run(&folder, &line).exits(2);
+        assert!(ended.out.contains("standard output is for the data"), "{line:?}: {}", ended.out);
+    }
+    run(&folder, &["unpack", "a.txt.zst", "--test", "--json"]).exits(0);
+}
+
 const METHODS: [(&str, &str, &str); 9] = [
     ("zstd", "zst", "zstd"),
     ("zstd:1", "zst", "zstd"),
