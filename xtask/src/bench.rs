@@ -2,6 +2,7 @@
 
 mod before;
 mod block;
+mod columns;
 mod dump;
 mod follow;
 mod import;
@@ -22,6 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments.first().map(String::as_str) {
         Some("before") => before::run(rest),
         Some("block") => block::run(rest),
+        Some("columns") => columns::run(rest),
         Some("copy") => dump::copy::run(rest),
         Some("dump") => dump::run(rest),
         Some("follow") => follow::run(rest),
@@ -34,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
         _ => bail!(
-            "cargo xtask bench AREA; areas: before, block, copy, dump, follow, import, pack, physical, queue, recovery, scale, stat, url"
+            "cargo xtask bench AREA; areas: before, block, columns, copy, dump, follow, import, pack, physical, queue, recovery, scale, stat, url"
         ),
     }
 }

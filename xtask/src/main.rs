@@ -63,6 +63,8 @@ const HELP: &str = "cargo xtask CHORE
   bench block --server [--rows N] [--rounds N] [--track] [--only WORD,...]
                                   a server that runs, copied beside mariadb-backup, idle and under load; WORD: idle, load,
                                   or a part of a method's name
+  bench columns [--rows N] [--rounds N] [--only WORD,...] [--program FILE]
+                                  Parquet out of a server, out of its files and in again, beside text, a store and other tools
   bench copy [--data nodes|rental|mixed] [--rows N] [--server NAME] [--to NAME] [--only WORD,...]
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD,...]
   bench follow [--server NAME] [--transactions N] [--cut-overs N] [--connections N]

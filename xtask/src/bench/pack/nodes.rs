@@ -40,7 +40,7 @@ struct Nodes {
 }
 
 /// Writes this many rows; an existing file is assumed to be right.
-pub(super) fn write(path: &Path, rows: u64) -> Result<()> {
+pub(in crate::bench) fn write(path: &Path, rows: u64) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
