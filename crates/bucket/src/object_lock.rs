@@ -15,6 +15,8 @@ use crate::xml;
 const MODE: &str = "COMPLIANCE";
 /// The header with the end of a file's retention.
 const UNTIL: &str = "x-amz-object-lock-retain-until-date";
+/// An answer that is longer is no retention.
+const RETENTION_BYTES: u64 = 64 << 10;
 /// Error codes for files without a retention, and for buckets without object lock.
 const NONE: [&str; 3] =
     ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest"];
@@ -108,9 +110,17 @@ impl Bucket {
     pub(crate) fn retention_of(&self, name: &str) -> io::Result<Option<(String, i64)>> {
         let mut answer =
             self.send(&StoreRequest { query: &[("retention", "")], ..StoreRequest::about("GET", name) })?;
-        let text = if matches!(answer.status(), 200 | 400 | 404) { answer.text()? } else { String::new() };
+        // A store that does not know the question answers with the file itself.
+        let is_file = answer.status() == 200
+            && answer.header("content-length").and_then(|len| len.parse().ok()) > Some(RETENTION_BYTES);
+        let is_told = !is_file && matches!(answer.status(), 200 | 400 | 404);
+        let text = if is_told { answer.text()? } else { String::new() };
         let code = xml::first(&text, "Code").unwrap_or_default();
         match answer.status() {
+            200 if !text.contains("<Retention") => {
+                let text = "the store does not say until when files are retained";
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
             200 => {
                 let until_s = xml::first(&text, "RetainUntilDate").and_then(|until| time_s(&until));
                 Ok(xml::first(&text, "Mode").zip(until_s))

@@ -12,6 +12,8 @@ mod lease;
 mod mirror;
 #[path = "main/read.rs"]
 mod read;
+#[path = "main/real.rs"]
+mod real;
 #[path = "main/retain.rs"]
 mod retain;
 #[path = "main/store.rs"]

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) keeps_acting: bool,
     /// Files can be retained.
     pub(crate) has_lock: bool,
+    /// Asked until when a file is retained, answers with the file.
+    pub(crate) ignores_retention: bool,
     /// The client has no right to retain files, or to ask until when they are.
     pub(crate) may_not_retain: bool,
     /// Until when nobody can remove a file: in seconds since the epoch, of the clock that clients have.
@@ -304,7 +306,7 @@ impl State {
                 let state = if self.has_lock { "Enabled" } else { "Disabled" };
                 plain(200, format!("<R><ObjectLockEnabled>{state}</ObjectLockEnabled></R>"))
             }
-            "GET" if has("retention") => self.retention(request),
+            "GET" if has("retention") && !self.ignores_retention => self.retention(request),
             "PUT" if has("retention") => self.put_retention(request),
             "GET" if request.key.is_empty() && has("uploads") => self.list_uploads(request),
             "GET" if request.key.is_empty() => self.list(request),

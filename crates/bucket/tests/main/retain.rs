@@ -1,6 +1,7 @@
 //! Files that nobody can remove for a time, whatever key he has.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use block::{Store, mirror};
 use jiff::Timestamp;
@@ -150,6 +151,20 @@ fn a_missing_right_is_named() {
     let error = scene.open().unwrap().retained().unwrap_err().to_string();
     assert!(error.contains("s3:GetObjectRetention"), "{error}");
     assert_eq!(scene.numbers(), [3]);
+}
+
+/// It must not be taken for a store in which nothing is retained.
+#[test]
+fn a_store_that_does_not_say_until_when_a_file_is_retained_is_named() {
+    let scene = grown(false);
+    scene.fake.set(|state| state.ignores_retention = true);
+    let bucket = scene.fake.bucket().below("db");
+    for (name, len) in [("000004.blk", 10), ("000005.blk", 11 << 20)] {
+        scene.fake.set(|state| drop(state.files.insert(format!("p q/db/{name}"), vec![b'x'; len])));
+        let error = bucket.retained_until(name).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("does not say until when"), "{error}");
+    }
 }
 
 #[test]

@@ -1,85 +1,32 @@
-//! Repositories in a store that others wrote: SeaweedFS.
+//! Repositories in stores that others wrote: on each change SeaweedFS, before a release also MinIO and moto.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
+use store_sandbox::{ACCESS_KEY, Kind, READER, SECRET_KEY, Store};
 use tempfile::TempDir;
 
 use crate::mirror::restores;
-use crate::support::{Ended, Running, at_store, free_port, places, skipped, until};
-
-/// Its services, each with a port for HTTP and one for gRPC. The first is what clients use.
-const SERVICES: [&str; 5] = ["s3", "master", "volume", "filer", "admin"];
-
-/// Who may do what: `id` everything, `reader` read and list.
-const KEYS: &str = r#"{"identities": [
-    {"name": "all", "credentials": [{"accessKey": "id", "secretKey": "secret"}], "actions": ["Admin", "Read", "List", "Write"]},
-    {"name": "reader", "credentials": [{"accessKey": "reader", "secretKey": "secret"}], "actions": ["Read", "List"]}]}"#;
+use crate::support::{Ended, Running, at_store, places, tell, until};
 
 /// A store with the bucket `bucket`, and a folder. It ends with its test, also if that is killed.
 struct Scene {
+    store: Store,
     folder: TempDir,
-    ports: Vec<u16>,
-    /// Its end of input ends the store.
-    keeper: Option<Child>,
 }
 
 impl Scene {
-    fn program() -> PathBuf {
-        places().cache.join("store/weed")
-    }
-
-    /// Starts one; `None` if the program is not here.
-    fn start(test: &str) -> Option<Scene> {
-        if !Scene::program().is_file() {
-            let why = "no SeaweedFS: cargo xtask setup --all-servers fetches it";
-            skipped(&format!("real_store::{test}"), why);
-            return None;
-        }
-        let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("data")).unwrap();
-        std::fs::write(folder.path().join("keys.json"), KEYS).unwrap();
-        let ports = (0..SERVICES.len() * 2).map(|_| free_port()).collect();
-        let mut scene = Scene { folder, ports, keeper: None };
-        scene.run_store();
-        Some(scene)
-    }
-
-    fn run_store(&mut self) {
-        let script = "\"$@\" >> log 2>&1 & daemon=$!; read line; kill -9 $daemon; wait $daemon";
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", script, "store"]).arg(Scene::program());
-        keeper.args(["mini", "-dir=data", "-bucket=bucket", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]);
-        keeper.args(["-webdav=false", "-admin.ui=false", "-s3.iam=false", "-s3.config=keys.json"]);
-        keeper.args(["-s3.port.iceberg=0", "-s3.port.lance=0"]);
-        for (service, ports) in SERVICES.iter().zip(self.ports.chunks(2)) {
-            keeper.arg(format!("-{service}.port={}", ports[0]));
-            keeper.arg(format!("-{service}.port.grpc={}", ports[1]));
-        }
-        keeper.current_dir(self.folder.path()).stdin(Stdio::piped()).stderr(Stdio::null());
-        self.keeper = Some(keeper.spawn().unwrap());
-        until("the store has its bucket", || self.run("list s3://bucket/none").err.contains("no backup"));
-    }
-
-    /// Kills the store and starts it again.
-    fn kill(&mut self) {
-        let mut keeper = self.keeper.take().unwrap();
-        drop(keeper.stdin.take());
-        keeper.wait().unwrap();
-        self.run_store();
-    }
-
-    /// Gives the bucket object lock, by a command of the store's own shell.
-    fn enable_lock(&self) {
-        let place = |at: usize| format!("127.0.0.1:{}.{}", self.ports[at], self.ports[at + 1]);
-        let mut shell = Command::new(Scene::program());
-        shell.args(["shell", &format!("-master={}", place(2)), &format!("-filer={}", place(6))]);
-        let mut shell =
-            shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        shell.stdin.take().unwrap().write_all(b"s3.bucket.lock -name bucket -enable\n").unwrap();
-        assert!(shell.wait().unwrap().success());
+    /// One after the other: each of some stores that a test of this name runs on.
+    fn each(test: &str, of: &[Kind]) -> impl Iterator<Item = Scene> {
+        let kinds = Kind::for_test(&format!("real_store::{test}"), of, &places().cache);
+        kinds.into_iter().map(|kind| {
+            tell(kind.name());
+            let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+            let store = Store::start(kind, &places().cache, &folder.path().join("store")).unwrap();
+            Scene { store, folder }
+        })
     }
 
     /// Until when all that each generation needs is retained.
@@ -96,7 +43,9 @@ impl Scene {
     }
 
     fn command(&self, line: &str) -> Command {
-        at_store(self.folder.path(), &format!("http://127.0.0.1:{}", self.ports[0]), line)
+        let mut command = at_store(self.folder.path(), &self.store.endpoint(), line);
+        command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+        command
     }
 
     fn run(&self, line: &str) -> Ended {
@@ -122,9 +71,11 @@ fn write_disk(path: &Path, seed: u64, mib: u64) {
 
 #[test]
 fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
-    let Some(scene) = Scene::start("a_repository_lives_in_a_store_and_goes_from_one_to_another") else {
-        return;
-    };
+    Scene::each("a_repository_lives_in_a_store_and_goes_from_one_to_another", &Kind::ALL)
+        .for_each(|scene| lives(&scene));
+}
+
+fn lives(scene: &Scene) {
     scene.run("key new full.key").exits(0);
     for key in ["", " --key full.key"] {
         let repo = format!("s3://bucket/{}/place", key.len());
@@ -155,37 +106,46 @@ fn a_repository_lives_in_a_store_and_goes_from_one_to_another() {
 
 #[test]
 fn the_files_of_a_generation_are_retained_and_never_for_less() {
-    let Some(scene) = Scene::start("the_files_of_a_generation_are_retained_and_never_for_less") else {
-        return;
-    };
-    let backup = |more: &str| scene.run(&format!("backup file:disk --to s3://bucket/repo{more}"));
+    // moto can't be asked until when a file is retained.
+    Scene::each("the_files_of_a_generation_are_retained_and_never_for_less", &[Kind::SeaweedFs, Kind::MinIo])
+        .for_each(|scene| retains(&scene));
+}
+
+fn retains(scene: &Scene) {
     write_disk(&scene.path("disk"), 7, 20);
-    backup(" --retain 1h").exits(1).says(&["no object lock", "--retain"]);
+    let refused = scene.run("backup file:disk --to s3://bucket/repo --retain 1h").exits(1);
+    refused.says(&["no object lock", "--retain"]);
     scene.run("list s3://bucket/repo").exits(0).says(&["no backup"]);
-    scene.enable_lock();
+    assert!(scene.store.make_bucket("locked", true).unwrap());
+    let backup = |more: &str| scene.run(&format!("backup file:disk --to s3://locked/repo{more}"));
     let began = Timestamp::now().as_second();
     backup(" --retain 1h").exits(0);
     write_disk(&scene.path("disk"), 7, 21);
     backup(" --retain 2h").exits(0);
-    let two = scene.retained("s3://bucket/repo");
+    let two = scene.retained("s3://locked/repo");
     assert!(two.iter().all(|until| *until >= Some(began + 7200)), "{two:?}");
     backup(" --retain 1h").exits(0);
-    let three = scene.retained("s3://bucket/repo");
+    let three = scene.retained("s3://locked/repo");
     assert_eq!((&three[..2], three[2] < two[0]), (&two[..], true), "{three:?}");
     backup("").exits(0);
-    assert_eq!(scene.retained("s3://bucket/repo")[3], None);
-    let pruned = scene.run("prune s3://bucket/repo --keep-last 1 --retain 1h").exits(0);
+    assert_eq!(scene.retained("s3://locked/repo")[3], None);
+    let pruned = scene.run("prune s3://locked/repo --keep-last 1 --retain 1h").exits(0);
     pruned.says(&["retained: ", "the last of them until "]);
-    scene.restores("s3://bucket/repo", "");
+    scene.restores("s3://locked/repo", "");
 }
 
 #[test]
 fn a_store_key_that_may_only_read_is_enough_to_restore() {
-    let Some(scene) = Scene::start("a_store_key_that_may_only_read_is_enough_to_restore") else { return };
+    // Only there a file says who may do what.
+    Scene::each("a_store_key_that_may_only_read_is_enough_to_restore", &[Kind::SeaweedFs])
+        .for_each(|scene| reads(&scene));
+}
+
+fn reads(scene: &Scene) {
     write_disk(&scene.path("disk"), 7, 12);
     scene.run("backup file:disk --to s3://bucket/repo").exits(0);
     let reader =
-        |line: &str| Ended::of(&scene.command(line).env("AWS_ACCESS_KEY_ID", "reader").output().unwrap());
+        |line: &str| Ended::of(&scene.command(line).env("AWS_ACCESS_KEY_ID", READER).output().unwrap());
     reader("list s3://bucket/repo").exits(0);
     reader("verify s3://bucket/repo").exits(0).says(&["all sound"]);
     restores(scene.folder.path(), reader, "s3://bucket/repo", "");
@@ -197,18 +157,22 @@ fn a_store_key_that_may_only_read_is_enough_to_restore() {
 
 #[test]
 fn a_store_that_is_killed_during_a_backup_costs_that_run_at_most() {
-    let Some(mut scene) = Scene::start("a_store_that_is_killed_during_a_backup_costs_that_run_at_most")
-    else {
-        return;
-    };
+    Scene::each(
+        "a_store_that_is_killed_during_a_backup_costs_that_run_at_most",
+        &[Kind::SeaweedFs, Kind::MinIo],
+    )
+    .for_each(killed);
+}
+
+fn killed(mut scene: Scene) {
     write_disk(&scene.path("disk"), 1, 1);
     scene.run("backup file:disk --to s3://bucket/repo").exits(0);
     write_disk(&scene.path("disk"), 2, 200);
     let mut command = scene.command("backup file:disk --to s3://bucket/repo");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = Running::new(command.spawn().unwrap());
-    until("the store has a part of it", || bytes_below(&scene.path("data")) > 50 << 20);
-    scene.kill();
+    until("the store has a part of it", || bytes_below(&scene.store.data()) > 50 << 20);
+    scene.store.kill().unwrap();
     let ended = running.end();
     // What was answered is on the store's disk, so nothing that was confirmed may be missing.
     if ended.code != 0 {
