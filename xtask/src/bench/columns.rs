@@ -4,7 +4,6 @@
 mod aims;
 mod method;
 mod stand;
-mod store;
 
 use std::path::PathBuf;
 
@@ -99,9 +98,9 @@ impl Row {
         taken.get(taken.len().saturating_sub(1) / 2).copied()
     }
 
-    /// The ratio of wall times to those of the same rounds of another one.
-    fn ratio(&self, base: &Row) -> Option<f64> {
-        middle(self.taken.iter().zip(&base.taken).map(|(one, other)| one.wall_s / other.wall_s).collect())
+    /// The ratio of a part of what they took to that of another one in the same rounds.
+    fn ratio(&self, base: &Row, part: fn(&Taken) -> f64) -> Option<f64> {
+        middle(self.taken.iter().zip(&base.taken).map(|(one, other)| part(one) / part(other)).collect())
     }
 }
 
@@ -110,6 +109,8 @@ fn of<'a>(table: &'a [Row], name: &str) -> Option<&'a Row> {
     table.iter().find(|row| row.method.name == name && !row.taken.is_empty())
 }
 
+/// Prints the groups. The last two numbers are ratios: of the wall time, and of what client and server used
+/// together, which other work on the machine changes less.
 fn print(table: &[Row], stand: &Stand) {
     for group in Group::ALL {
         let rows: Vec<&Row> = table.iter().filter(|row| row.method.group == group).collect();
@@ -117,19 +118,21 @@ fn print(table: &[Row], stand: &Stand) {
             continue;
         }
         println!(
-            "\n| {} | wall s | server s | client s | peak MB | % of text | MB text / client s | k rows / client s | wall / {} | |",
+            "\n| {}; 1.00 is {} | wall s | server s | client s | peak MB | % of text | MB / client s | k rows / client s | wall | processor | |",
             group.name(),
             group.base(),
         );
-        println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|---|");
+        println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|");
         for row in rows {
             let Some(taken) = row.middle() else {
-                println!("| {} | | | | | | | | | {} |", row.method.name, row.note);
+                println!("| {} | | | | | | | | | | {} |", row.method.name, row.note);
                 continue;
             };
-            let ratio = of(table, group.base()).and_then(|base| row.ratio(base));
+            let base = of(table, group.base());
+            let ratio = |part| base.and_then(|base| row.ratio(base, part));
+            let shown = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
             println!(
-                "| {} | {:.2} | {:.2} | {:.2} | {:.0} | {} | {:.0} | {:.0} | {} | {} |",
+                "| {} | {:.2} | {:.2} | {:.2} | {:.0} | {} | {:.0} | {:.0} | {} | {} | {} |",
                 row.method.name,
                 taken.wall_s,
                 taken.server_s,
@@ -138,7 +141,8 @@ fn print(table: &[Row], stand: &Stand) {
                 taken.bytes.map_or(String::new(), |bytes| format!("{:.2}", stand.percent(bytes))),
                 stand.text_mb() / taken.client_s,
                 as_f64(stand.rows) / taken.client_s / 1e3,
-                ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
+                shown(ratio(|taken| taken.wall_s)),
+                shown(ratio(Taken::processor_s)),
                 row.note,
             );
         }

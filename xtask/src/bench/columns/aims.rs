@@ -2,7 +2,7 @@
 
 use super::method::{FILES, IMPORT, IMPORT_TEXT, PARQUET, STORE, TEXT};
 use super::stand::Stand;
-use super::{Row, of};
+use super::{Row, Taken, of};
 use crate::bench::measure::as_f64;
 
 /// A number that should not be above its limit, or not below it.
@@ -15,7 +15,11 @@ struct Aim {
 
 pub(super) fn aims(table: &[Row], stand: &Stand) {
     let taken = |name| of(table, name).and_then(Row::middle);
-    let ratio = |name, base| of(table, name).zip(of(table, base)).and_then(|(row, base)| row.ratio(base));
+    let ratio = |name, base| {
+        of(table, name)
+            .zip(of(table, base))
+            .and_then(|(row, base)| row.ratio(base, |taken: &Taken| taken.wall_s))
+    };
     let most = |what, limit, found| Aim { what, found, limit, is_most: true };
     let least = |what, limit, found| Aim { what, found, limit, is_most: false };
     let parquet = taken(PARQUET);

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use sandbox::{Product, Sandbox, Settings};
+use store_sandbox::{ACCESS_KEY, Kind, SECRET_KEY, Store};
 use tempfile::TempDir;
 
 use super::method::{Group, Method};
-use super::store::{KEYS, Store};
 use crate::bench::import::{TABLE, done};
 use crate::bench::measure::{as_f64, measure, timed};
 use crate::bench::pack::nodes;
@@ -39,6 +39,13 @@ pub(super) struct Taken {
     pub(super) bytes: Option<u64>,
 }
 
+impl Taken {
+    /// Of the server and the client.
+    pub(super) fn processor_s(&self) -> f64 {
+        self.server_s + self.client_s
+    }
+}
+
 pub(super) struct Stand {
     remora: PathBuf,
     pub(super) rows: u64,
@@ -55,7 +62,7 @@ pub(super) struct Stand {
 impl Stand {
     pub(super) fn start(remora: &Path, rows: u64) -> Result<Stand> {
         let places = places()?;
-        let weed = setup::bring_store(&places.cache)?;
+        setup::bring_store(&places.cache)?;
         let peers = target().join("bench-columns");
         bring(&peers)?;
         let folder = tempfile::Builder::new().prefix("remora-columns-").tempdir_in("/var/tmp")?;
@@ -66,15 +73,11 @@ impl Stand {
             ..Settings::default()
         };
         let server = Sandbox::start(&sandbox::find(&places, Product::MariaDb1011)?, &places, &settings)?;
-        let store = Store::start(&weed, &folder.path().join("store"))?;
+        let store = Store::start(Kind::SeaweedFs, &places.cache, &folder.path().join("store"))?;
         let remora = std::path::absolute(remora)?;
         let mut stand =
             Stand { remora, rows, text_bytes: 0, store, server, peers, number: Cell::new(0), folder };
         stand.fill()?;
-        stand.store.wait(|| {
-            let listed = stand.command("bash")?.args(["-c", "$REMORA list s3://bucket/none"]).output()?;
-            Ok(String::from_utf8_lossy(&listed.stderr).contains("no backup"))
-        })?;
         Ok(stand)
     }
 
@@ -206,7 +209,8 @@ impl Stand {
         command.env("TEXT", "nodes.tsv").env("PARQUET", "dump/bench.nodes");
         command.env("PEER", format!("{} {}", python.display(), self.peers.join("peers.py").display()));
         command.env("DRIVER", self.peers.join("driver.jar")).env("NUMBER", self.number.get().to_string());
-        command.env("AWS_ENDPOINT_URL", self.store.address()).envs(KEYS).env("TZ", "UTC");
+        command.env("AWS_ENDPOINT_URL", self.store.endpoint()).env("TZ", "UTC");
+        command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
         Ok(command)
     }
 }
