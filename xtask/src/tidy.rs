@@ -67,7 +67,7 @@ const SHOWN: [&str; 3] =
 const PUBLISHED: &str = "remora-";
 
 /// Our own dev-only dependencies: crates that replace the outside in tests.
-const FOR_TESTS: [&str; 3] = ["sandbox", "disk", "urlpack-plugin"];
+const FOR_TESTS: [&str; 4] = ["sandbox", "store-sandbox", "disk", "urlpack-plugin"];
 
 pub(crate) fn run() -> Result<()> {
     let root = root();

@@ -1,5 +1,5 @@
-//! Compares ways to get a table out of a server as Parquet, and back into one: beside text, beside other tools,
-//! and in a store beside a disk.
+//! Compares ways to get a table out of a server as Parquet, and back into one: beside text, beside other
+//! tools, and in a store beside a disk.
 
 mod aims;
 mod method;

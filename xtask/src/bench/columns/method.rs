@@ -47,9 +47,9 @@ impl Group {
     }
 }
 
-/// A way to do it. The shell line finds `$REMORA` and its `$LOGIN`, the socket and port of the server, `$FILES`
-/// (the table's files, as of a stopped server), its `$SCHEMA`, `$TEXT` (its rows), `$PARQUET` (its rows), `$PEER` (Python with
-/// the peers) and `$DRIVER` (for Java). `$NUMBER` is another one each time.
+/// A way to do it. The shell line finds `$REMORA` and its `$LOGIN`, and the server's `$SOCKET` and `$PORT`.
+/// Of the table there are `$FILES` (as of a stopped server), their `$SCHEMA`, `$TEXT` and `$PARQUET`. `$PEER`
+/// is Python with the peers, `$DRIVER` is for Java, and `$NUMBER` is another one each time.
 pub(super) struct Method {
     pub(super) name: &'static str,
     pub(super) group: Group,
