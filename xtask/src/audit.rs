@@ -36,6 +36,14 @@ pub(crate) fn dependencies() -> Result<()> {
     run(cargo().args(["deny", "--workspace", "check", "--disable-fetch", "advisories"]))
 }
 
+/// The same for the program that is built apart. Duplicate versions are those of its crates.
+pub(crate) fn iceberg(manifest: &str) -> Result<()> {
+    ready("deny", None)?;
+    let mut deny = cargo();
+    deny.args(["deny", "--manifest-path", manifest, "--config", "deny.toml", "check", "--hide-inclusion-graph"]);
+    run(deny.args(["licenses", "sources"]))
+}
+
 /// Does all but the upload of the crates that others may take, each built from its package alone, and
 /// compares them with the last release: what breaks a user of theirs needs a version that says so.
 fn crates() -> Result<()> {

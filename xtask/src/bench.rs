@@ -4,6 +4,7 @@ mod before;
 mod block;
 mod columns;
 mod dump;
+mod engines;
 mod follow;
 mod import;
 mod measure;
@@ -26,6 +27,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("columns") => columns::run(rest),
         Some("copy") => dump::copy::run(rest),
         Some("dump") => dump::run(rest),
+        Some("engines") => engines::run_bench(rest),
         Some("follow") => follow::run(rest),
         Some("import") => import::run(rest),
         Some("pack") => pack::run(rest),
@@ -36,7 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
         _ => bail!(
-            "cargo xtask bench AREA; areas: before, block, columns, copy, dump, follow, import, pack, physical, queue, recovery, scale, stat, url"
+            "cargo xtask bench AREA; areas: before, block, columns, copy, dump, engines, follow, import, pack, physical, queue, recovery, scale, stat, url"
         ),
     }
 }

@@ -10,6 +10,7 @@ mod bench;
 mod corpora;
 mod demo;
 mod dist;
+mod engines;
 mod fuzz;
 mod guest;
 mod header;
@@ -49,13 +50,14 @@ const HELP: &str = "cargo xtask CHORE
   header                          rewrite plugin/queue/queue_abi.h from the functions that it declares
   matrix                          rewrite the tables of servers in documents
   ci [--full] [--since REV]       what a change must pass: format, tidy, lints, documents, tests. --full, before a release:
-                                  also every server, dependencies, fuzzing, virtual machine, packages, size, and as root it
-                                  installs what these need; --since: also
-                                  mutants of what has changed since then
+                                  also every server, dependencies, remora-iceberg, fuzzing, virtual machine, packages, size, and
+                                  as root it installs what these need; --since: also mutants of what has changed since then
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of, for that long; all of them share the time
   site                            the manual as a site, with mdBook, each link followed
   size                            build the release program, and say how large it is without symbols
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
+  iceberg                         lints and tests of remora-iceberg, with Spark, Trino, DuckDB, ClickHouse and PyIceberg, which
+                                  are fetched: 1.6 GB. REMORA names the program that dumps, if it is not to be built
   mutate [CRATE...] [--shard K/N] [--file GLOB]... [--in-diff REV]
                                   change the code in small ways: which change does no test notice? K of N parts, from 0
   bench before PROGRAM [--rows N] [--only WORD]
@@ -68,6 +70,8 @@ const HELP: &str = "cargo xtask CHORE
                                   Parquet out of a server, out of its files and in again, beside text, a store and other tools
   bench copy [--data nodes|rental|mixed] [--rows N] [--server NAME] [--to NAME] [--only WORD,...]
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD,...]
+  bench engines [--rows N] [--rounds N]
+                                  one query of sums: the server, and DuckDB, polars, ClickHouse, Spark and Trino on a dump of it
   bench follow [--server NAME] [--transactions N] [--cut-overs N] [--connections N]
                                   applying a binary log beside the server's own SQL thread, comparing all rows, and
                                   cut-overs while many connections write
@@ -108,6 +112,9 @@ fn main() -> ExitCode {
         Some("header") => header::write(),
         Some("matrix") => matrix::write(),
         Some("mutate") => mutate::run(rest),
+        Some("iceberg") => {
+            engines::check_iceberg().map(|left_out| left_out.iter().for_each(|line| println!("{line}")))
+        }
         Some("ci") => ci(rest),
         Some("fuzz") => fuzz::fuzz(rest),
         Some("size") => audit::size().map(|size| println!("{size}")),
@@ -190,6 +197,10 @@ fn ci(arguments: &[String]) -> Result<()> {
                 None => guest::tests(&[])?,
                 Some(why) => format!("guest tests left out: {why}"),
             });
+            Ok(())
+        })?;
+        phases.take("iceberg", || {
+            told.extend(engines::check_iceberg()?);
             Ok(())
         })?;
         phases.take("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]))?;

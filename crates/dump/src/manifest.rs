@@ -322,7 +322,8 @@ impl Manifest {
     }
 
     /// The path of a chunk's file.
-    pub(crate) fn path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
+    #[must_use]
+    pub fn path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
         match chunk.within {
             None => folder.join(&table.folder).join(format!("{:05}.{}", chunk.number, self.data_extension)),
             Some(within) => self.small_tables_path(folder, within.file),

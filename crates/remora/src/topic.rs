@@ -29,6 +29,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "manual/connection",
     "manual/store",
     "manual/migrate",
+    "manual/iceberg",
     "manual/queue-transactions",
     "manual/queue-leases",
     "manual/queue-schedules",

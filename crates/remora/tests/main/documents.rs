@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::support::{PATIENCE, part_of_today, places, skipped};
 
 /// What the machine of a page does not have.
-const NEEDS: [&str; 11] = [
-    "broker", "devices", "disk", "duckdb", "galera", "minutes", "network", "overload", "replica", "service",
-    "terminal",
+const NEEDS: [&str; 12] = [
+    "broker", "devices", "disk", "duckdb", "galera", "iceberg", "minutes", "network", "overload", "replica",
+    "service", "terminal",
 ];
 
 /// The variable that chooses pages: those whose paths have its text in them.
