@@ -17,7 +17,7 @@ Examples:
   remora dump shop --format parquet -o /lake/dumps/monday
   remora-iceberg /lake/dumps/monday --warehouse /lake/warehouse
 
-  spark-sql --packages org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.1 \\
+  spark-sql --packages org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0 \\
       --conf spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog \\
       --conf spark.sql.catalog.lake.type=hadoop --conf spark.sql.catalog.lake.warehouse=/lake/warehouse \\
       -e 'SELECT sum(total) FROM lake.shop.orders'

@@ -19,7 +19,7 @@ const PACKAGES: [&str; 8] = [
     "pyspark==3.5.*",
 ];
 /// Iceberg for that Spark.
-const SPARK: (&str, &str, &str) = ("org.apache.iceberg", "iceberg-spark-runtime-3.5_2.12", "1.10.1");
+const SPARK: (&str, &str, &str) = ("org.apache.iceberg", "iceberg-spark-runtime-3.5_2.12", "1.12.0");
 /// The newest release of Trino on Maven Central, and the lowest version of Java that runs it.
 const TRINO: &str = "476";
 const TRINO_JAVA: u32 = 24;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Shop;
+use crate::support::{Shop, snapshots};
 
 const ORDERS: &str = "CREATE TABLE shop.orders (id INT PRIMARY KEY, total DECIMAL(10,2), name VARCHAR(50))";
 const ROWS: &str =
@@ -20,7 +20,7 @@ fn a_dump_becomes_a_snapshot_once() {
     assert_eq!(metadata["format-version"], 2);
     assert_eq!(metadata["current-snapshot-id"], orders["snapshot"]);
     assert_eq!(metadata["properties"]["gc.enabled"], "false");
-    let summary = &metadata["snapshots"][0]["summary"];
+    let summary = &snapshots(&metadata)[0]["summary"];
     assert_eq!((&summary["operation"], &summary["total-records"]), (&json!("append"), &json!("1000")));
     assert!(summary["remora.position"].as_str().unwrap().starts_with("binlog.0"), "{summary}");
     // No data in the warehouse.
@@ -37,12 +37,12 @@ fn a_dump_becomes_a_snapshot_once() {
     shop.dump("tuesday");
     shop.register("tuesday", &["shop.orders"]).exits(0).says("900 rows");
     let metadata = shop.metadata("shop.orders");
-    let summary = &metadata["snapshots"][1]["summary"];
+    let summary = &snapshots(&metadata)[1]["summary"];
     assert_eq!(
         (&summary["operation"], &summary["deleted-records"], &summary["total-records"]),
         (&json!("overwrite"), &json!("1000"), &json!("900"))
     );
-    assert_eq!(shop.metadata("shop.none")["snapshots"].as_array().unwrap().len(), 1);
+    assert_eq!(snapshots(&shop.metadata("shop.none")).len(), 1);
     // An earlier dump does not come back by itself.
     shop.register("monday", &["shop.orders"]).exits(0).says("there are later ones");
 }
@@ -66,7 +66,7 @@ fn copied_data_do_not_need_the_dump() {
     bytes[100] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
     shop.register("tuesday", &["--copy"]).exits(4).says("its BLAKE3 is not that of the manifest");
-    assert_eq!(shop.metadata("shop.orders")["snapshots"].as_array().unwrap().len(), 1);
+    assert_eq!(snapshots(&shop.metadata("shop.orders")).len(), 1);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn what_can_not_be_registered_is_named_and_the_rest_is() {
     let text = "`shop`.`kinds` is left out: column v is string in the dump and was int";
     assert!(ended.err.contains(text), "{}", ended.err);
     assert!(ended.out.contains("`shop`.`zebra`: 1 row in 1 file"), "{}", ended.out);
-    assert_eq!(shop.metadata("shop.kinds")["snapshots"].as_array().unwrap().len(), 1);
+    assert_eq!(snapshots(&shop.metadata("shop.kinds")).len(), 1);
 }
 
 #[test]

@@ -112,6 +112,13 @@ impl Shop {
     }
 }
 
+/// The snapshots of a table, the oldest first.
+pub(crate) fn snapshots(metadata: &Value) -> Vec<Value> {
+    let mut snapshots = metadata["snapshots"].as_array().unwrap().clone();
+    snapshots.sort_by_key(|snapshot| snapshot["sequence-number"].as_i64());
+    snapshots
+}
+
 pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
