@@ -25,6 +25,9 @@ use crate::warehouse::{Table, Warehouse, address, is_in_store};
 const MAPPING: &str = "schema.name-mapping.default";
 /// Whether engines may remove files that no snapshot needs any more.
 const REMOVES_FILES: &str = "gc.enabled";
+/// Whether Spark reads with a reader that knows only dictionaries and plain values: the files of a dump also have
+/// differences, which the other reader knows.
+const IS_VECTORIZED: &str = "read.parquet.vectorization.enabled";
 /// Bytes that are copied at once.
 const BUFFER: usize = 1 << 20;
 
@@ -188,6 +191,7 @@ impl Run<'_> {
             )?;
             let created = created.build()?.metadata;
             let mut all = properties(&created)?;
+            all.push((IS_VECTORIZED.to_owned(), "false".to_owned()));
             if !self.copy {
                 // The files belong to the dump: an engine that expires snapshots must leave them.
                 all.push((REMOVES_FILES.to_owned(), "false".to_owned()));
