@@ -47,14 +47,15 @@ fn kind(field: &Field) -> Result<Type> {
     let kind = match (info.logical_type_ref(), field.get_physical_type()) {
         (Some(LogicalType::Decimal(decimal)), _) => {
             let digits = |number: i32| u32::try_from(number);
-            PrimitiveType::Decimal {
-                precision: digits(decimal.precision)?,
-                scale: digits(decimal.scale)?,
-            }
+            PrimitiveType::Decimal { precision: digits(decimal.precision)?, scale: digits(decimal.scale)? }
         }
         (Some(LogicalType::Date), Physical::INT32) => PrimitiveType::Date,
         (Some(LogicalType::Timestamp(timestamp)), Physical::INT64) if timestamp.unit == TimeUnit::MICROS => {
-            if timestamp.is_adjusted_to_u_t_c { PrimitiveType::Timestamptz } else { PrimitiveType::Timestamp }
+            if timestamp.is_adjusted_to_u_t_c {
+                PrimitiveType::Timestamptz
+            } else {
+                PrimitiveType::Timestamp
+            }
         }
         (Some(LogicalType::String), Physical::BYTE_ARRAY) => PrimitiveType::String,
         (None, Physical::BOOLEAN) => PrimitiveType::Boolean,
@@ -165,7 +166,9 @@ fn unified(before: &Type, now: &Type) -> Option<Type> {
         (before, now) if before == now => before.clone(),
         (Int, Long) | (Long, Int) => Long,
         (Float, Double) | (Double, Float) => Double,
-        (Decimal { precision: before, scale: one }, Decimal { precision: now, scale: other }) if one == other => {
+        (Decimal { precision: before, scale: one }, Decimal { precision: now, scale: other })
+            if one == other =>
+        {
             Decimal { precision: *before.max(now), scale: *one }
         }
         _ => return None,

@@ -69,7 +69,12 @@ struct Metrics {
 }
 
 /// The entry for a file.
-pub(crate) fn entry(location: String, len: u64, footer: &ParquetMetaData, schema: &Schema) -> Result<DataFile> {
+pub(crate) fn entry(
+    location: String,
+    len: u64,
+    footer: &ParquetMetaData,
+    schema: &Schema,
+) -> Result<DataFile> {
     let mut columns: BTreeMap<i32, Metrics> = BTreeMap::new();
     for column in footer.row_groups().iter().flat_map(|group| group.columns()) {
         // Elements of lists have no limits worth keeping.
@@ -119,10 +124,9 @@ impl Metrics {
             Some((low, high)) => {
                 self.limits = Some(match self.limits.take() {
                     None => (low, high),
-                    Some((lowest, highest)) => (
-                        if low < lowest { low } else { lowest },
-                        if high > highest { high } else { highest },
-                    ),
+                    Some((lowest, highest)) => {
+                        (if low < lowest { low } else { lowest }, if high > highest { high } else { highest })
+                    }
                 });
             }
             // Nothing but NULLs has no limits.

@@ -48,7 +48,8 @@ impl Report {
                 "snapshot": snapshot, "changes": changes, "is_current": !outcome.is_superseded,
             }));
         }
-        let count = format!("{} in {}", progress::count(*rows, "row"), progress::count(*files as u64, "file"));
+        let count =
+            format!("{} in {}", progress::count(*rows, "row"), progress::count(*files as u64, "file"));
         match outcome.state {
             State::Registered => text(&format!("{table}: {count}, snapshot {snapshot}")),
             State::Unchanged if outcome.is_superseded => text(&format!(
@@ -79,7 +80,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_json = std::env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && is_json {
         let message = error.to_string();
-        let message = message.split("\n\nUsage").next().unwrap_or_default().trim_start_matches("error: ").trim();
+        let message =
+            message.split("\n\nUsage").next().unwrap_or_default().trim_start_matches("error: ").trim();
         Report::new(true).error(message, 2);
     } else if error.print().is_err() {
         // Nobody reads it.

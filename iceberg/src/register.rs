@@ -7,9 +7,7 @@ use anyhow::{Context, Result, bail};
 use disk::{Disk, Output};
 use dump::{Chunk, Format, Manifest, Pattern, Selection, TableEntry};
 use failure::{Completeness, Failure, damage, usage};
-use iceberg::spec::{
-    DataFile, FormatVersion, PartitionSpec, SortOrder, TableMetadata, TableMetadataBuilder,
-};
+use iceberg::spec::{DataFile, FormatVersion, PartitionSpec, SortOrder, TableMetadata, TableMetadataBuilder};
 use parquet::file::metadata::ParquetMetaData;
 use server::TableName;
 use server::catalogue::Wanted;
@@ -25,8 +23,8 @@ use crate::warehouse::{Table, Warehouse, address, is_in_store};
 const MAPPING: &str = "schema.name-mapping.default";
 /// Whether engines may remove files that no snapshot needs any more.
 const REMOVES_FILES: &str = "gc.enabled";
-/// Whether Spark reads with a reader that knows only dictionaries and plain values: the files of a dump also have
-/// differences, which the other reader knows.
+/// Whether Spark reads with a reader that does not know all encodings: the files of a dump have differences,
+/// too, which the other reader knows.
 const IS_VECTORIZED: &str = "read.parquet.vectorization.enabled";
 /// Bytes that are copied at once.
 const BUFFER: usize = 1 << 20;
@@ -57,7 +55,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Completeness
         arguments.dump.canonicalize().with_context(|| arguments.dump.display().to_string())?
     };
     if warehouse.is_in_store() && !is_in_store(&folder) && !arguments.copy {
-        return Err(usage("the dump is on this machine, where readers of the store don't see it: give --copy"));
+        return Err(usage(
+            "the dump is on this machine, where readers of the store don't see it: give --copy",
+        ));
     }
     let wanted = selected(&manifest, arguments)?;
     let run = Run { warehouse: &warehouse, folder, manifest: &manifest, copy: arguments.copy };
@@ -73,9 +73,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Completeness
         }
     }
     let odd = manifest.odd();
-    let odd = odd.iter().filter(|line| {
-        wanted.iter().any(|entry| line.contains(&format!(" of table {}:", entry.table.name)))
-    });
+    let odd = odd
+        .iter()
+        .filter(|line| wanted.iter().any(|entry| line.contains(&format!(" of table {}:", entry.table.name))));
     for line in odd {
         report.warning(line);
         complete = complete.and_left_out();
@@ -168,7 +168,10 @@ impl Run<'_> {
             let rows = footer.file_metadata().num_rows();
             if u64::try_from(rows).ok() != Some(chunk.sum.rows) {
                 let wanted = progress::count(chunk.sum.rows, "row");
-                return Err(damage(format!("{}: it has {rows}, and the manifest says {wanted}", path.display())));
+                return Err(damage(format!(
+                    "{}: it has {rows}, and the manifest says {wanted}",
+                    path.display()
+                )));
             }
             footers.push((chunk, footer));
         }

@@ -1,7 +1,8 @@
 //! A snapshot that has certain files and no others.
 //!
 //! It has a manifest of the files that are new, and for each manifest of the snapshot before it one that says
-//! that its files are gone: <https://iceberg.apache.org/spec/#snapshots>. The data of both stay where they are.
+//! that its files are gone. The data of both stay where they are.
+//! <https://iceberg.apache.org/spec/#snapshots>.
 
 use std::sync::Arc;
 

@@ -40,7 +40,15 @@ pub(crate) fn dependencies() -> Result<()> {
 pub(crate) fn iceberg(manifest: &str) -> Result<()> {
     ready("deny", None)?;
     let mut deny = cargo();
-    deny.args(["deny", "--manifest-path", manifest, "--config", "deny.toml", "check", "--hide-inclusion-graph"]);
+    deny.args([
+        "deny",
+        "--manifest-path",
+        manifest,
+        "--config",
+        "deny.toml",
+        "check",
+        "--hide-inclusion-graph",
+    ]);
     run(deny.args(["licenses", "sources"]))
 }
 

@@ -42,7 +42,11 @@ pub(crate) struct Trino {
 impl Engines {
     /// Fetches what is missing.
     pub(crate) fn bring() -> Result<Engines> {
-        setup::install(&[("python3", "python3-venv"), ("java", "openjdk-17-jre-headless"), ("mvn", "maven")])?;
+        setup::install(&[
+            ("python3", "python3-venv"),
+            ("java", "openjdk-17-jre-headless"),
+            ("mvn", "maven"),
+        ])?;
         let folder = places()?.cache.join("engines");
         std::fs::create_dir_all(&folder)?;
         let trino = match java() {
@@ -78,7 +82,12 @@ fn bring_python(folder: &Path) -> Result<PathBuf> {
 /// Fetches a file from Maven Central.
 fn maven(artifact: &str, to: &Path, options: &[String]) -> Result<()> {
     let mut copy = Command::new("mvn");
-    copy.args(["-q", "-B", "-Dstyle.color=never", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]);
+    copy.args([
+        "-q",
+        "-B",
+        "-Dstyle.color=never",
+        "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy",
+    ]);
     copy.arg(format!("-Dartifact={artifact}")).arg(format!("-DoutputDirectory={}", to.display()));
     run(copy.args(options))
 }

@@ -144,7 +144,18 @@ fn spark_merges_changes_and_the_next_dump_replaces_them() {
         shop.sql(sql);
     }
     let data = shop.server.data().to_str().unwrap().to_owned();
-    let log = ["log", &data, "--table", "shop.orders", "--format", "parquet", "--after", "monday", "--to", "changes"];
+    let log = [
+        "log",
+        &data,
+        "--table",
+        "shop.orders",
+        "--format",
+        "parquet",
+        "--after",
+        "monday",
+        "--to",
+        "changes",
+    ];
     assert_eq!(shop.remora(&log).code, 0);
     ended(&mut python(&shop, "merge.py", &["."])).exits(0).says("2 snapshots");
     compare(&shop, "spark", &[("shop.orders", &QUESTIONS)]);

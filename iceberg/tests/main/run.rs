@@ -98,9 +98,6 @@ fn columns_keep_their_numbers() {
     assert_eq!(fields, [(1, "id"), (2, "total"), (3, "name"), (4, "day")]);
     let mapping = metadata["properties"]["schema.name-mapping.default"].as_str().unwrap();
     assert!(mapping.contains(r#"{"field-id":4,"names":["day"]}"#), "{mapping}");
-
-
-
 }
 
 #[test]
@@ -113,10 +110,16 @@ fn what_can_not_be_registered_is_named_and_the_rest_is() {
     ]);
     assert_eq!(shop.dump_with("a", &[]).code, 3);
     let ended = shop.register("a", &[]).exits(3);
-    for text in ["`shop`.`a#b` is left out", "column `day` of table `shop`.`zebra`: Parquet can't hold 1 value"] {
+    for text in
+        ["`shop`.`a#b` is left out", "column `day` of table `shop`.`zebra`: Parquet can't hold 1 value"]
+    {
         assert!(ended.err.contains(text), "{}", ended.err);
     }
-    assert!(ended.out.contains("`shop`.`kinds`") && ended.out.contains("`shop`.`zebra`: 2 rows"), "{}", ended.out);
+    assert!(
+        ended.out.contains("`shop`.`kinds`") && ended.out.contains("`shop`.`zebra`: 2 rows"),
+        "{}",
+        ended.out
+    );
 
     shop.sql("ALTER TABLE shop.kinds MODIFY v VARCHAR(20); DELETE FROM shop.zebra WHERE id = 1");
     shop.dump("b");

@@ -1,4 +1,4 @@
-//! Dumps and tables in an object store that others wrote: SeaweedFS, which `cargo xtask setup --all-servers` fetches.
+//! Dumps and tables in an object store that others wrote: SeaweedFS.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -66,7 +66,10 @@ impl Store {
 
     fn name_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port));
-        command.env("AWS_ACCESS_KEY_ID", "id").env("AWS_SECRET_ACCESS_KEY", "secret").env("AWS_REGION", "us-east-1")
+        command
+            .env("AWS_ACCESS_KEY_ID", "id")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .env("AWS_REGION", "us-east-1")
     }
 
     fn register(&self, shop: &Shop, dump: &str, options: &[&str]) -> Ended {

@@ -113,7 +113,10 @@ fn ask_server(server: &Sandbox, rounds: usize) -> Result<Vec<Vec<String>>> {
     }
     let first = seconds.remove(0);
     let again = middle(seconds).context("no rounds")?;
-    println!("| {} | InnoDB | {first:.1} s | {again:.2} s |", sql(server, "SELECT CONCAT('MariaDB ', VERSION())")?.trim());
+    println!(
+        "| {} | InnoDB | {first:.1} s | {again:.2} s |",
+        sql(server, "SELECT CONCAT('MariaDB ', VERSION())")?.trim()
+    );
     // As the script has numbers.
     let plain = |number: &str| match number.split_once('.') {
         Some(_) => number.trim_end_matches('0').trim_end_matches('.').to_owned(),
