@@ -1,7 +1,7 @@
 //! Tables of Iceberg in a folder, without a service: the layout of Iceberg's Hadoop catalogue.
 //!
-//! Version N of a table is `metadata/vN.metadata.json`. Whoever makes that file first has made the version, so
-//! two writers can't both win. `version-hint.text` says where to begin to look, for others.
+//! Version N of a table is `metadata/vN.metadata.json`. Whoever makes that file first has made the version,
+//! so two writers can't both win. `version-hint.text` says where to begin to look, for others.
 //! <https://iceberg.apache.org/spec/#file-system-tables>.
 
 use std::io::{self, Read, Write};

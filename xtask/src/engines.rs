@@ -166,6 +166,7 @@ pub(crate) fn remora() -> Option<PathBuf> {
 /// left out.
 pub(crate) fn check_iceberg() -> Result<Option<String>> {
     let engines = Engines::bring()?;
+    setup::bring_store(&places()?.cache)?;
     let remora = match remora() {
         Some(remora) => remora,
         None => {
