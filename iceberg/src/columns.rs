@@ -71,7 +71,8 @@ fn kind(field: &Field) -> Result<Type> {
 
 fn list(field: &Field) -> Result<Type> {
     let [inner] = field.get_fields() else { bail!("column {}: it is nested", field.name()) };
-    let [element] = inner.is_group().then(|| inner.get_fields()).unwrap_or_default() else {
+    let nested = if inner.is_group() { inner.get_fields() } else { &[] };
+    let [element] = nested else {
         bail!("column {}: it is nested, and no list", field.name());
     };
     if element.is_group() || element.name() != ELEMENT {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use iceberg::spec::{
     DataFile, FormatVersion, MAIN_BRANCH, ManifestContentType, ManifestFile, ManifestListWriter,
-    ManifestWriterBuilder, Operation, PartitionSpec, Snapshot, Summary, TableMetadata,
+    ManifestWriter, ManifestWriterBuilder, Operation, PartitionSpec, Snapshot, Summary, TableMetadata,
     UNASSIGNED_SEQUENCE_NUMBER,
 };
 use uuid::Uuid;
@@ -26,6 +26,13 @@ pub(crate) struct Origin<'a> {
     pub(crate) dump: &'a str,
     /// The position in the binary log of their server, if it had one.
     pub(crate) position: Option<String>,
+}
+
+/// The manifests of a snapshot that is being made.
+struct Manifests<'a> {
+    warehouse: &'a Warehouse,
+    metadata: &'a TableMetadata,
+    id: i64,
 }
 
 /// What is counted for a snapshot's summary.
@@ -68,12 +75,12 @@ pub(crate) fn replace(
     let folder = address(&table.folder.join("metadata"));
     let mut names = (0..).map(|number| format!("{folder}/{run}-m{number}.avro"));
     let mut name = || names.next().unwrap_or_default();
-    let spec = metadata.default_partition_spec();
     let (mut added, mut removed) = (Count::default(), Count::default());
     files.iter().for_each(|file| added.add(file));
+    let writing = Manifests { warehouse, metadata: &metadata, id };
     let mut manifests = Vec::new();
     if !files.is_empty() {
-        manifests.push(manifest(warehouse, name(), id, &metadata, files)?);
+        manifests.push(writing.of(name(), files)?);
     }
     let parent = metadata.current_snapshot();
     if let Some(parent) = parent {
@@ -82,7 +89,7 @@ pub(crate) fn replace(
         let list = warehouse.memory.run(list.read())?;
         let list = iceberg::spec::ManifestList::parse_with_version(&list, metadata.format_version())?;
         for before in list.entries() {
-            manifests.extend(without(warehouse, name(), id, &metadata, before, &mut removed)?);
+            manifests.extend(writing.without(name(), before, &mut removed)?);
         }
     }
     let location = format!("{folder}/snap-{id}-1-{run}.avro");
@@ -105,7 +112,6 @@ pub(crate) fn replace(
         .with_summary(summary(parent.is_some(), &added, &removed, origin))
         .with_schema_id(metadata.current_schema_id())
         .build();
-    debug_assert!(spec.is_unpartitioned());
     let from = table.current.as_ref().map(|(_, location)| location.clone());
     let built = metadata.into_builder(from).set_branch_snapshot(snapshot, MAIN_BRANCH)?.build()?;
     Ok((built.metadata, id))
@@ -117,66 +123,57 @@ fn new_id() -> i64 {
     i64::from_ne_bytes((high ^ low).to_ne_bytes()) & i64::MAX
 }
 
-/// A manifest of new files.
-fn manifest(
-    warehouse: &Warehouse,
-    location: String,
-    id: i64,
-    metadata: &TableMetadata,
-    files: Vec<DataFile>,
-) -> Result<ManifestFile> {
-    let spec = metadata.default_partition_spec();
-    let mut writer = begin(warehouse, &location, id, metadata, spec)?.build_v2_data();
-    for file in files {
-        writer.add_file(file, UNASSIGNED_SEQUENCE_NUMBER)?;
-    }
-    let written = warehouse.memory.run(writer.write_manifest_file())?;
-    warehouse.keep(&location)?;
-    Ok(written)
-}
-
-fn begin(
-    warehouse: &Warehouse,
-    location: &str,
-    id: i64,
-    metadata: &TableMetadata,
-    spec: &Arc<PartitionSpec>,
-) -> Result<ManifestWriterBuilder> {
-    let output = warehouse.memory.files().new_output(location)?;
-    let schema = metadata.current_schema().clone();
-    Ok(ManifestWriterBuilder::new(output, Some(id), schema, (**spec).clone()))
-}
-
-/// The manifest that takes the files of an earlier one away; `None` if none are left in it.
-fn without(
-    warehouse: &Warehouse,
-    location: String,
-    id: i64,
-    metadata: &TableMetadata,
-    before: &ManifestFile,
-    removed: &mut Count,
-) -> Result<Option<ManifestFile>> {
-    warehouse.bring(&before.manifest_path)?;
-    let read = warehouse.memory.run(before.load_manifest(warehouse.memory.files()))?;
-    let spec = metadata.partition_spec_by_id(before.partition_spec_id);
-    let spec = spec.with_context(|| format!("there is no partition spec {}", before.partition_spec_id))?;
-    let is_data = before.content == ManifestContentType::Data;
-    let writer = begin(warehouse, &location, id, metadata, spec)?;
-    let mut writer = if is_data { writer.build_v2_data() } else { writer.build_v2_deletes() };
-    let alive: Vec<_> = read.entries().iter().filter(|entry| entry.is_alive()).collect();
-    if alive.is_empty() {
-        return Ok(None);
-    }
-    for entry in alive {
-        if is_data {
-            removed.add(entry.data_file());
+impl Manifests<'_> {
+    /// A manifest of new files.
+    fn of(&self, location: String, files: Vec<DataFile>) -> Result<ManifestFile> {
+        let mut writer = self.begin(&location, self.metadata.default_partition_spec())?.build_v2_data();
+        for file in files {
+            writer.add_file(file, UNASSIGNED_SEQUENCE_NUMBER)?;
         }
-        let sequence = entry.sequence_number().unwrap_or(before.sequence_number);
-        writer.add_delete_file(entry.data_file().clone(), sequence, entry.file_sequence_number)?;
+        self.keep(&location, writer)
     }
-    let written = warehouse.memory.run(writer.write_manifest_file())?;
-    warehouse.keep(&location)?;
-    Ok(Some(written))
+
+    /// The manifest that takes the files of an earlier one away; `None` if none are left in it.
+    fn without(
+        &self,
+        location: String,
+        before: &ManifestFile,
+        removed: &mut Count,
+    ) -> Result<Option<ManifestFile>> {
+        let memory = &self.warehouse.memory;
+        self.warehouse.bring(&before.manifest_path)?;
+        let read = memory.run(before.load_manifest(memory.files()))?;
+        let alive: Vec<_> = read.entries().iter().filter(|entry| entry.is_alive()).collect();
+        if alive.is_empty() {
+            return Ok(None);
+        }
+        let spec = self.metadata.partition_spec_by_id(before.partition_spec_id);
+        let spec =
+            spec.with_context(|| format!("there is no partition spec {}", before.partition_spec_id))?;
+        let is_data = before.content == ManifestContentType::Data;
+        let writer = self.begin(&location, spec)?;
+        let mut writer = if is_data { writer.build_v2_data() } else { writer.build_v2_deletes() };
+        for entry in alive {
+            if is_data {
+                removed.add(entry.data_file());
+            }
+            let sequence = entry.sequence_number().unwrap_or(before.sequence_number);
+            writer.add_delete_file(entry.data_file().clone(), sequence, entry.file_sequence_number)?;
+        }
+        self.keep(&location, writer).map(Some)
+    }
+
+    fn begin(&self, location: &str, spec: &Arc<PartitionSpec>) -> Result<ManifestWriterBuilder> {
+        let output = self.warehouse.memory.files().new_output(location)?;
+        let schema = self.metadata.current_schema().clone();
+        Ok(ManifestWriterBuilder::new(output, Some(self.id), schema, (**spec).clone()))
+    }
+
+    fn keep(&self, location: &str, writer: ManifestWriter) -> Result<ManifestFile> {
+        let written = self.warehouse.memory.run(writer.write_manifest_file())?;
+        self.warehouse.keep(location)?;
+        Ok(written)
+    }
 }
 
 fn summary(is_replaced: bool, added: &Count, removed: &Count, origin: &Origin<'_>) -> Summary {

@@ -118,11 +118,10 @@ impl Warehouse {
         self.memory.run(output.write(bytes.into()))
     }
 
-    /// Copies a file out of memory, and returns how long it is.
-    pub(crate) fn keep(&self, location: &str) -> Result<u64> {
+    /// Copies a file out of memory.
+    pub(crate) fn keep(&self, location: &str) -> Result<()> {
         let bytes = self.memory.run(self.memory.files().new_input(location)?.read())?;
-        self.write(&path(location), &bytes)?;
-        Ok(bytes.len() as u64)
+        self.write(&path(location), &bytes)
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {

@@ -199,10 +199,7 @@ fn ci(arguments: &[String]) -> Result<()> {
             });
             Ok(())
         })?;
-        phases.take("iceberg", || {
-            told.extend(engines::check_iceberg()?);
-            Ok(())
-        })?;
+        told.extend(phases.take("iceberg", engines::check_iceberg)?);
         phases.take("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]))?;
         phases.take("packages", || {
             match dist::tree::missing() {
