@@ -122,17 +122,23 @@ impl Metrics {
         self.nulls = self.nulls.zip(nulls).map(|(so_far, more)| so_far + more);
         match statistics.and_then(limits) {
             Some((low, high)) => {
+                let group = (low, high);
                 self.limits = Some(match self.limits.take() {
-                    None => (low, high),
-                    Some((lowest, highest)) => {
-                        (if low < lowest { low } else { lowest }, if high > highest { high } else { highest })
-                    }
+                    None => group,
+                    Some(so_far) => covering(so_far, group),
                 });
             }
             // Nothing but NULLs has no limits.
             None => self.has_all_limits &= nulls == Some(values),
         }
     }
+}
+
+/// The limits of the values that have either limits.
+fn covering(one: (Limit, Limit), other: (Limit, Limit)) -> (Limit, Limit) {
+    let low = if other.0 < one.0 { other.0 } else { one.0 };
+    let high = if other.1 > one.1 { other.1 } else { one.1 };
+    (low, high)
 }
 
 /// The limits of a row group. Those of long texts are shortened, so that all values are still between them.
@@ -196,5 +202,26 @@ fn datum(limit: &Limit, kind: &PrimitiveType) -> Option<Datum> {
         PrimitiveType::Timestamptz => Some(Datum::timestamptz_micros(i64::try_from(number).ok()?)),
         PrimitiveType::Decimal { .. } => Datum::try_from_bytes(&number.to_be_bytes(), kind.clone()).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_a_file_cover_those_of_its_row_groups() {
+        let limits = |low, high| (Limit::Whole(low), Limit::Whole(high));
+        assert_eq!(covering(limits(3, 5), limits(1, 4)), limits(1, 5));
+        assert_eq!(covering(limits(1, 4), limits(3, 5)), limits(1, 5));
+        assert_eq!(covering(limits(1, 9), limits(3, 5)), limits(1, 9));
+    }
+
+    #[test]
+    fn decimals_have_signs() {
+        let bytes = |bytes: &[u8]| FixedLenByteArray::from(bytes.to_vec());
+        assert_eq!(whole(&bytes(&[0xff, 0xfe])), Some(-2));
+        assert_eq!(whole(&bytes(&[0x01, 0x00])), Some(256));
+        assert_eq!(whole(&bytes(&[0; 17])), None);
     }
 }
