@@ -173,7 +173,7 @@ int queue_create(THD *thd, const char *name, TABLE *form, HA_CREATE_INFO *info)
   const std::string backoff= options->backoff ? options->backoff : "", rate= options->rate ? options->rate : "",
                     readers= options->readers ? options->readers : "";
   rq_definition definition{options->sync, transactional, queue_null_bytes(form, info_columns), fixed, columns.data(), columns.size(),
-                           options->tries, queue_slice_of(backoff), queue_slice_of(dead), info_columns.any(), order.due, order.priority, order.fifo, order.concurrency, order.age_s, order.dedupe,
+                           options->tries, queue_slice_of(backoff), queue_slice_of(dead), info_columns.any(), order.due, order.priority, order.fifo, order.concurrency, order.age_s, order.rate_key, order.dedupe,
                            options->dedupe_for * 1000, options->keep * 1000,
                            queue_slice_of(rate), queue_slice_of(readers)};
   rq_error error;

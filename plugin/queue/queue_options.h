@@ -6,7 +6,7 @@
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
   ulonglong tries;
-  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *rate, *readers;
+  const char *backoff, *dead, *failed, *why, *token, *due, *priority, *fifo, *dedupe, *rate, *rate_key, *readers;
   ulonglong concurrency;
   ulonglong age, dedupe_for, keep; /* seconds */
 };

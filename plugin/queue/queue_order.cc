@@ -107,5 +107,15 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
   }
   order->concurrency= static_cast<uint32_t>(options->concurrency);
   order->age_s= static_cast<uint32_t>(options->age);
-  return key_of(table, "FIFO", options->fifo, info_columns, &order->fifo) && key_of(table, "DEDUPE", options->dedupe, info_columns, &order->dedupe);
+  if (!key_of(table, "FIFO", options->fifo, info_columns, &order->fifo) || !key_of(table, "DEDUPE", options->dedupe, info_columns, &order->dedupe) ||
+      !key_of(table, "RATE_KEY", options->rate_key, info_columns, &order->rate_key))
+    return false;
+  const char *why= nullptr;
+  if (order->rate_key >= 0 && !(options->rate && *options->rate))
+    why= "RATE_KEY needs RATE: it says how many rows of a key are given within a time";
+  else if (order->rate_key >= 0 && order->fifo >= 0 && order->rate_key != order->fifo)
+    why= "RATE_KEY must be the column of FIFO: a row has one key by which it waits";
+  if (why)
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: %s", MYF(0), why);
+  return !why;
 }

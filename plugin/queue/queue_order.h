@@ -7,7 +7,7 @@
 
 /* Which columns these are, by their numbers among those that are stored; -1 for none. */
 struct queue_order {
-  int due= -1, priority= -1, fifo= -1, dedupe= -1;
+  int due= -1, priority= -1, fifo= -1, dedupe= -1, rate_key= -1;
   uint32_t concurrency= 1, age_s= 0;
 };
 

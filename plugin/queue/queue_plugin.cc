@@ -31,6 +31,7 @@ static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_NUMBER("dedupe_for", dedupe_for, queue_dedupe_for, 0, 31536000, 1),
     HA_TOPTION_NUMBER("keep", keep, 0, 0, 315360000, 1),
     HA_TOPTION_STRING("rate", rate),
+    HA_TOPTION_STRING("rate_key", rate_key),
     HA_TOPTION_STRING("readers", readers),
     HA_TOPTION_END};
 

@@ -8,6 +8,7 @@ mod attributes;
 mod bulk;
 pub(crate) mod dedupe_window;
 mod delivery_order;
+mod key_rate;
 mod message_groups;
 mod retention;
 pub(crate) mod scheduled;
@@ -40,6 +41,9 @@ pub(crate) struct OrderKey {
 impl OrderKey {
     /// No row comes before it.
     pub(crate) const FIRST: OrderKey = OrderKey { priority: i64::MIN, id: RowId(0) };
+
+    /// No row comes after it.
+    pub(crate) const LAST: OrderKey = OrderKey { priority: i64::MAX, id: RowId(u64::MAX) };
 
     /// The next place.
     pub(crate) fn after(self) -> OrderKey {
@@ -123,11 +127,20 @@ impl Index {
     /// An index without rows.
     pub(crate) fn new(definition: &Definition) -> Index {
         let order = definition.order;
-        let groups = order.fifo.map(|_| MessageGroups::new(order.concurrency));
-        let deliverable = order.priority.or(order.fifo).map(|_| BTreeSet::new());
+        let groups = MessageGroups::of(definition);
+        let deliverable = order.priority.or(order.group()).map(|_| BTreeSet::new());
         let waits = definition.dedupe.filter(|dedupe| dedupe.for_ms == 0).map(|_| BTreeSet::new());
         let retained = RetainedRows::new(definition.keep_ms);
         Index { deliverable, groups, waits, retained, ..Index::default() }
+    }
+
+    /// An index without rows that limits keys as this one does, which is given up.
+    pub(crate) fn start_over(&mut self, definition: &Definition) -> Index {
+        let mut new = Index::new(definition);
+        if let (Some(groups), Some(old)) = (&mut new.groups, &mut self.groups) {
+            groups.adopt_limits(old);
+        }
+        new
     }
 
     /// Whether rows are given in another order than that of their ids.

@@ -113,7 +113,7 @@ impl Queue {
         let number = shared.next_number();
         shared.note_opened(number, &me);
         let live = AtomicU64::new(state.index.live());
-        let state = Mutex::new(State::new(state, definition.rate, shared.clock()));
+        let state = Mutex::new(State::new(state, &definition, &shared));
         // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));

@@ -49,7 +49,8 @@ impl AttributeReader {
         {
             return Err(Error::Column { column });
         }
-        if let Some(column) = order.fifo.into_iter().chain(dedupe).find(|column| kind(*column).is_none()) {
+        let keys = order.fifo.into_iter().chain(order.rate_key).chain(dedupe);
+        if let Some(column) = keys.into_iter().find(|column| kind(*column).is_none()) {
             return Err(Error::Column { column });
         }
         Ok(Some(AttributeReader { schema: Arc::new(schema), order, dedupe }))
@@ -94,7 +95,7 @@ impl AttributeReader {
 
     fn group(&self, row: &[u8]) -> u64 {
         // Keys that share a line wait for each other, and nothing worse: 64 bits are enough.
-        self.hash(self.order.fifo, row).map_or(0, |hash| u64::from_le_bytes(hash).max(1))
+        self.hash(self.order.group(), row).map_or(0, |hash| u64::from_le_bytes(hash).max(1))
     }
 
     /// The hash of the key by which a row is left out; 0: it has none.

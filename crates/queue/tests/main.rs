@@ -50,6 +50,8 @@ mod paused;
 mod priority;
 #[path = "main/rate.rs"]
 mod rate;
+#[path = "main/rate_key.rs"]
+mod rate_key;
 #[path = "main/reader.rs"]
 mod reader;
 #[path = "main/reader_crash.rs"]

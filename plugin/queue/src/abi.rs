@@ -141,6 +141,8 @@ pub struct RqDefinition {
     pub(crate) concurrency: u32,
     /// After how many seconds a row is as urgent as one that comes with a priority better by 1; 0: never.
     pub(crate) age_s: u32,
+    /// The number of the column that is the key to whose rows the rate applies; -1 for none.
+    pub(crate) rate_key: i32,
     /// The number of the column that is the key by which rows are left out; -1 for none.
     pub(crate) dedupe: i32,
     /// For how long after a row others with its key are left out, milliseconds; 0: while it waits.

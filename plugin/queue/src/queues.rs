@@ -210,6 +210,7 @@ pub unsafe extern "C" fn rq_create(
             fifo: column(definition.fifo),
             concurrency: definition.concurrency,
             age_s: definition.age_s,
+            rate_key: column(definition.rate_key),
         };
         let dedupe = column(definition.dedupe).map(|column| Dedupe { column, for_ms: definition.dedupe_ms });
         let keep_ms = definition.keep_ms;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::format::record::RowId;
 use crate::queue::Queue;
 use crate::queue::batch::EndKind;
-use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::delivery::Candidate;
 use crate::queue::owner::OwnerId;
 use crate::queue::state::State;
 use crate::{Counters, Error};
@@ -99,7 +99,7 @@ impl OwnedRows {
             }
             let back = give_back(&self.queue, &mut state, &self.rows)?;
             let candidates = back.into_iter().map(|id| Candidate { id, row: None });
-            return deliver(&mut state, candidates.collect(), self.queue.shared.now_ms());
+            return self.queue.deliver(&mut state, candidates.collect(), self.queue.shared.now_ms());
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::consumer::scan::BUDGET;
 use crate::format::record::RowId;
 use crate::index::RowState;
 use crate::queue::batch::EndKind;
-use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::delivery::Candidate;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
 use crate::queue::waiter::{Notification, Notifier};
@@ -188,7 +188,7 @@ impl Session {
         if !state.scheduled.is_empty() {
             owned.queue.schedule_due(&mut state, owned.queue.clock().up_ms);
         }
-        deliver(&mut state, back.collect(), owned.queue.shared.now_ms())
+        owned.queue.deliver(&mut state, back.collect(), owned.queue.shared.now_ms())
     }
 
     /// Returns the owned rows to their former positions.
@@ -238,7 +238,7 @@ impl Session {
         if let Err(Error::Disk { .. }) = deleted {
             let mut state = queue.lock();
             let back = state.disown(&taken, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
-            deliver(&mut state, back.collect(), queue.shared.now_ms())?;
+            queue.deliver(&mut state, back.collect(), queue.shared.now_ms())?;
         }
         deleted.map(|()| to_end.len() as u64)
     }
@@ -301,7 +301,7 @@ pub(super) fn claim(
             }
             Err(error) => {
                 let back = state.disown(&taken, owner)?.into_iter().map(|id| Candidate { id, row: None });
-                deliver(state, back.collect(), since_ms)?;
+                queue.deliver(state, back.collect(), since_ms)?;
                 return Err(error);
             }
         }

@@ -235,6 +235,7 @@ impl FoundRows<'_> {
         let (queue, reader) = (self.target.queue.clone(), self.target.reader);
         let since_ms = queue.shared.now_ms();
         self.state.assign(reader, &self.rows, Ownership { owner, since_ms })?;
+        queue.schedule_key_rate(&mut self.state);
         Ok(OwnedRows { queue, epoch: self.state.epoch, rows: self.rows, reader })
     }
 }

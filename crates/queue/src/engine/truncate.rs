@@ -58,7 +58,7 @@ impl Queue {
         gone.sort_by_key(|file| file.name());
         gone.dedup_by_key(|file| file.name());
         state.next_batch = BatchBuilder::default();
-        state.index = Index::new(self.definition());
+        state.index = state.index.start_over(self.definition());
         state.index.add_emptied(unlink(self.folder.disk(), gone));
         state.incarnation = incarnation;
         state.epoch += 1;

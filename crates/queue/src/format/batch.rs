@@ -6,7 +6,7 @@ use crate::Error;
 use crate::format::dedupe::DEDUPE;
 use crate::format::delivery_rate::RATE;
 use crate::format::lease_record::LEASES;
-use crate::format::order::{AGE, CONCURRENCY, DUE, FIFO, PRIORITY};
+use crate::format::order::{AGE, CONCURRENCY, DUE, FIFO, PRIORITY, RATE_KEY};
 use crate::format::readers::READERS;
 use crate::format::record::RowId;
 use crate::format::retention::KEEP;
@@ -66,7 +66,8 @@ pub(crate) const KNOWN_FEATURES: u64 = TRANSACTIONS
     | READERS
     | CONCURRENCY
     | AGE
-    | RATE;
+    | RATE
+    | RATE_KEY;
 
 /// Those that a queue may get after its first segment.
 const LATER_FEATURES: u64 = LEASES;

@@ -17,6 +17,12 @@ pub(crate) const CONCURRENCY: u64 = 0x200;
 /// The feature flag of queues with priorities that age.
 pub(crate) const AGE: u64 = 0x400;
 
+/// The feature flag of queues that give only so many rows of a key within a time.
+pub(crate) const RATE_KEY: u64 = 0x1000;
+
+/// Queues whose rows have a key by which only some of them may be given.
+pub(crate) const GROUPS: u64 = FIFO | RATE_KEY;
+
 /// The columns that decide when a row is delivered and in which order, by their numbers in the row
 /// layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +39,17 @@ pub struct Order {
     /// A row that was inserted so many seconds earlier comes before one whose priority is better by 1, so
     /// that no row waits forever; 0: priorities do not age.
     pub age_s: u32,
+    /// The key to whose rows the rate applies, each key by itself; none: to all rows together. A row with
+    /// NULL has none. In a queue with message groups it is their column.
+    pub rate_key: Option<u32>,
 }
 
 impl Order {
+    /// The column of the key by which only some rows may be given.
+    pub(crate) fn group(&self) -> Option<u32> {
+        self.fifo.or(self.rate_key)
+    }
+
     /// The feature flags that it needs.
     pub(crate) fn features(&self) -> u64 {
         let due = if self.due.is_some() { DUE } else { 0 };
@@ -43,7 +57,8 @@ impl Order {
         let fifo = if self.fifo.is_some() { FIFO } else { 0 };
         let concurrency = if self.fifo.is_some() && self.concurrency > 1 { CONCURRENCY } else { 0 };
         let age = if self.priority.is_some() && self.age_s > 0 { AGE } else { 0 };
-        due | priority | fifo | concurrency | age
+        let rate_key = if self.rate_key.is_some() { RATE_KEY } else { 0 };
+        due | priority | fifo | concurrency | age | rate_key
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -54,6 +69,7 @@ impl Order {
                 put_varint(out, u64::from(number));
             }
         }
+        self.rate_key.into_iter().for_each(|column| put_varint(out, u64::from(column)));
     }
 
     /// Reads it from a file with these feature flags.
@@ -65,6 +81,7 @@ impl Order {
         let (due, priority, fifo) = (number(DUE)?, number(PRIORITY)?, number(FIFO)?);
         let concurrency = number(CONCURRENCY)?.unwrap_or(0);
         let age_s = number(AGE)?.unwrap_or(0);
-        Some(Order { due, priority, fifo, concurrency, age_s })
+        let rate_key = number(RATE_KEY)?;
+        Some(Order { due, priority, fifo, concurrency, age_s, rate_key })
     }
 }

@@ -2,7 +2,7 @@
 //! which are given one after the other, and which keys leave others out.
 
 use crate::format::dedupe::DEDUPE;
-use crate::format::order::{DUE, FIFO, PRIORITY};
+use crate::format::order::{DUE, GROUPS, PRIORITY};
 use crate::format::record::RowId;
 use crate::format::wire::{ByteReader, put_signed, put_varint};
 
@@ -73,7 +73,7 @@ impl SegmentIndex {
         if features & PRIORITY != 0 {
             self.priorities.iter().for_each(|priority| put_signed(out, *priority));
         }
-        if features & FIFO != 0 {
+        if features & GROUPS != 0 {
             self.groups.iter().for_each(|group| out.extend(group.to_le_bytes()));
         }
         if features & DEDUPE != 0 {
@@ -112,7 +112,7 @@ impl SegmentIndex {
         }
         let attributes = if features & PRIORITY == 0 { 0 } else { rows.len() };
         let priorities = (0..attributes).map(|_| reader.signed()).collect::<Option<_>>()?;
-        let keys = if features & FIFO == 0 { 0 } else { rows.len() };
+        let keys = if features & GROUPS == 0 { 0 } else { rows.len() };
         let groups = (0..keys).map(|_| reader.u64()).collect::<Option<_>>()?;
         let keyed = if features & DEDUPE == 0 { 0 } else { rows.len() };
         let keys = (0..keyed).map(|_| reader.array().map(u128::from_le_bytes)).collect::<Option<_>>()?;
@@ -122,7 +122,8 @@ impl SegmentIndex {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEDUPE, DUE, DueTime, FIFO, IndexedRow, InsertTime, PRIORITY, SegmentIndex};
+    use super::{DEDUPE, DUE, DueTime, IndexedRow, InsertTime, PRIORITY, SegmentIndex};
+    use crate::format::order::{FIFO, RATE_KEY};
     use crate::format::record::RowId;
 
     #[test]
@@ -149,6 +150,11 @@ mod tests {
         for other in [0, DUE, PRIORITY, FIFO, DEDUPE, all ^ DUE, all ^ PRIORITY, all ^ FIFO, all ^ DEDUPE] {
             assert_eq!(SegmentIndex::decode(&bytes, RowId(7), other), None, "another queue's");
         }
+        // The keys of a rate are stored as those of message groups.
+        let (mut rated, features) = (Vec::new(), all ^ FIFO | RATE_KEY);
+        whole.encode(&mut rated, RowId(7), features);
+        assert_eq!(rated, bytes);
+        assert_eq!(SegmentIndex::decode(&bytes, RowId(7), features).as_ref(), Some(&whole));
         assert_eq!(SegmentIndex::decode(&bytes, RowId(7), all), Some(whole));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{NewRow, OrderKey, RowKeys};
 use crate::format::dedupe::DEDUPE;
-use crate::format::order::{FIFO, PRIORITY};
+use crate::format::order::{GROUPS, PRIORITY};
 use crate::format::record::RowId;
 use crate::format::segment_index::SegmentIndex;
 
@@ -21,7 +21,7 @@ impl AttributeColumns {
     /// Adds what is known of a row, in a segment with these feature flags.
     pub(super) fn push(&mut self, row: &NewRow, features: u64) {
         self.priorities.extend((features & PRIORITY != 0).then_some(row.attributes.priority));
-        self.groups.extend((features & FIFO != 0).then_some(row.attributes.group));
+        self.groups.extend((features & GROUPS != 0).then_some(row.attributes.group));
         self.keys.extend((features & DEDUPE != 0).then_some(row.attributes.key));
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::message_groups::MessageGroups;
+use super::message_groups::{GroupChange, MessageGroups};
 use super::{Index, OrderKey, RowKeys, RowState};
 use crate::Error;
 use crate::format::record::RowId;
@@ -26,9 +26,40 @@ impl Index {
         self.deliverable.is_some() || self.waits.is_some()
     }
 
-    /// Whether the rows of a key are given in their order, and only so many at once.
+    /// Whether not all waiting rows of a key may be given.
     pub(crate) fn has_groups(&self) -> bool {
         self.groups.is_some()
+    }
+
+    /// Whether only so many rows of a key may be given within a time.
+    pub(crate) fn has_key_rate(&self) -> bool {
+        self.groups.as_ref().is_some_and(MessageGroups::has_rate)
+    }
+
+    /// Has somebody be given rows that wait, for the rate of their keys.
+    pub(crate) fn give_all(&mut self, rows: &[RowId], up_ms: u64) -> Result<(), Error> {
+        for id in rows {
+            let group = self.row_keys(*id)?.group;
+            self.groups.iter_mut().for_each(|groups| groups.note_given(group, up_ms));
+            self.take(*id)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets rows that were given long enough ago for their keys' rate, at most so many, so that others of
+    /// these keys may be given.
+    pub(crate) fn forget_given(&mut self, up_ms: u64, most: usize) -> Result<(), Error> {
+        for _ in 0..most {
+            let change = self.groups.as_mut().and_then(|groups| groups.forget_given(up_ms));
+            let Some(change) = change else { break };
+            self.regroup(change, None)?;
+        }
+        Ok(())
+    }
+
+    /// When to look again whether the rate of a key lets more rows be given.
+    pub(crate) fn key_rate_due(&self) -> Option<u64> {
+        self.groups.as_ref().and_then(MessageGroups::due)
     }
 
     /// The place of a row that is not gone in the order in which rows are given.
@@ -73,7 +104,7 @@ impl Index {
         ready
     }
 
-    /// How many rows wait for another one of their key.
+    /// How many rows wait although their time has come: for another one of their key, or for its rate.
     pub(crate) fn behind(&self) -> u64 {
         let waiting = self.live - self.owned - self.scheduled;
         let ready =
@@ -122,18 +153,19 @@ impl Index {
             });
             return Ok(());
         };
-        let before = groups.heads(row.group);
-        groups.set(row.group, row.order_key.id, row_state);
-        let after = groups.heads(row.group);
-        let of = |heads: &[RowId], others: &[RowId]| -> Vec<RowId> {
-            heads.iter().copied().filter(|head| !others.contains(head)).collect()
+        let change = groups.set(row.group, row.order_key, row_state);
+        self.regroup(change, Some(row.order_key))
+    }
+
+    /// Notes which rows may be given after a change of their group. `known` is the place of the row that
+    /// changed: what is known of it may be forgotten already.
+    fn regroup(&mut self, change: GroupChange, known: Option<OrderKey>) -> Result<(), Error> {
+        let mut order_key = |id| match known.filter(|known| known.id == id) {
+            Some(known) => Ok(known),
+            None => self.order_key(id),
         };
-        let (gone, came) = (of(&before, &after), of(&after, &before));
-        // What is known of the row itself may be forgotten already.
-        let mut order_key =
-            |head| if head == row.order_key.id { Ok(row.order_key) } else { self.order_key(head) };
-        let gone = gone.into_iter().map(&mut order_key).collect::<Result<Vec<OrderKey>, Error>>()?;
-        let came = came.into_iter().map(&mut order_key).collect::<Result<Vec<OrderKey>, Error>>()?;
+        let gone = change.gone.into_iter().map(&mut order_key).collect::<Result<Vec<OrderKey>, Error>>()?;
+        let came = change.came.into_iter().map(&mut order_key).collect::<Result<Vec<OrderKey>, Error>>()?;
         let deliverable = self.deliverable.get_or_insert_default();
         for head in &gone {
             deliverable.remove(head);

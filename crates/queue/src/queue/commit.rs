@@ -10,7 +10,7 @@ use crate::format::batch::{BATCH_HEADER, Header, IndexLocation, Kind};
 use crate::format::record::RowId;
 use crate::index::{NewRow, OrderKey};
 use crate::queue::batch::{BatchBuilder, BatchResult, EndKind};
-use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::delivery::Candidate;
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
@@ -267,13 +267,13 @@ impl Queue {
         }
         let mut candidates: Vec<_> = back.chain(new).collect();
         candidates.sort_by_key(|candidate| candidate.id);
-        deliver(state, candidates, now_ms)
+        self.deliver(state, candidates, now_ms)
     }
 
     /// Removes rows from the index and delivers those that waited for them.
     pub(crate) fn remove(&self, state: &mut State, rows: &[RowId], ending: EndKind) -> Result<(), Error> {
         self.remove_from_index(state, rows, ending)?;
-        deliver(state, Vec::new(), self.shared.now_ms())
+        self.deliver(state, Vec::new(), self.shared.now_ms())
     }
 
     /// Removes rows from the index; the caller delivers those that waited for them.

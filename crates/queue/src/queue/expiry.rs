@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::queue::Queue;
-use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::delivery::Candidate;
 use crate::queue::lease_table::{LeaseEntry, LeaseStatus};
 use crate::queue::owner::OwnerId;
 use crate::queue::rate_limit::RateLimit;
@@ -31,6 +31,7 @@ impl Queue {
             .chain(scheduled)
             .chain(over)
             .chain(state.rate_limit.as_ref().and_then(RateLimit::due))
+            .chain(state.index.key_rate_due())
             .min();
         let Some(due) = due else { return };
         if state.leases.next_check_ms.is_none_or(|next| due < next) {
@@ -58,6 +59,13 @@ impl Queue {
         }
     }
 
+    /// Schedules the check at which the rate of a key lets more of its rows be given.
+    pub(crate) fn schedule_key_rate(&self, state: &mut State) {
+        if state.index.key_rate_due().is_some() {
+            self.schedule_due(state, self.clock().up_ms);
+        }
+    }
+
     /// Expires leases and delays, makes due rows available, removes kept rows whose retention time is over,
     /// and wakes who waits for the rate.
     ///
@@ -76,7 +84,8 @@ impl Queue {
             state.leases.next_check_ms = None;
             self.schedule_due(&mut state, clock.up_ms);
             let more =
-                kept || state.leases.next_due(clock.up_ms).is_some() || state.scheduled.is_due(clock.wall_ms);
+                kept || state.leases.next_due(clock.up_ms).is_some() || state.scheduled.is_due(clock.wall_ms)
+                    || state.index.key_rate_due().is_some_and(|due| due <= clock.up_ms);
             if ended {
                 self.write_leases(state)?;
             } else {
@@ -93,10 +102,14 @@ impl Queue {
     /// Expires some leases and delays, and makes some due rows available. Returns whether leases or
     /// delays have expired.
     pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
-        if state.leases.due().is_none() && state.scheduled.is_empty() {
+        if state.leases.due().is_none()
+            && state.scheduled.is_empty()
+            && state.index.key_rate_due().is_none()
+        {
             return Ok(false);
         }
         let clock = self.clock();
+        state.index.forget_given(clock.up_ms, DUE_MAX)?;
         let (mut back, mut ended) = (Vec::new(), 0);
         while let Some(row) = state.leases.next_due(clock.up_ms).filter(|_| ended < DUE_MAX) {
             let Some(entry) = state.leases.get(row) else { break };
@@ -129,7 +142,7 @@ impl Queue {
         self.schedule_due(state, clock.up_ms);
         back.iter().for_each(|row| state.arrivals.note_late(*row, clock.wall_ms));
         back.sort_unstable();
-        deliver(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
+        self.deliver(state, back.into_iter().map(|id| Candidate { id, row: None }).collect(), clock.wall_ms)?;
         Ok(ended > 0)
     }
 }

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::format::record::RowId;
 use crate::format::retry_policy::FailureInfo;
 use crate::queue::Queue;
-use crate::queue::delivery::{Candidate, deliver};
+use crate::queue::delivery::Candidate;
 use crate::queue::lease_table::{Clock, LeaseEntry, LeaseStatus, LeasedRow, Token};
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::state::State;
@@ -226,7 +226,7 @@ impl Queue {
         state.counters.leases_refused += stale.len() as u64;
         back.sort_unstable();
         let back = back.into_iter().map(|id| Candidate { id, row: None }).collect();
-        deliver(&mut state, back, self.shared.now_ms())?;
+        self.deliver(&mut state, back, self.shared.now_ms())?;
         if stale.len() < tokens.len() {
             self.write_leases(state)?;
         }

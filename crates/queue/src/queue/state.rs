@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::format::batch::Incarnation;
-use crate::format::delivery_rate::DeliveryRate;
 use crate::format::origin::{Journal, Origin};
 use crate::format::record::RowId;
 use crate::format::transaction::Transactions;
@@ -14,15 +13,16 @@ use crate::index::{Index, RowState};
 use crate::queue::batch::{BatchBuilder, runs};
 use crate::queue::copy_state::CopyState;
 use crate::queue::dedupe_state::DedupeState;
-use crate::queue::lease_table::{Clock, LeaseTable};
+use crate::queue::lease_table::LeaseTable;
 use crate::queue::owner::{OwnerId, Ownership};
 use crate::queue::rate::Rate;
 use crate::queue::rate_limit::RateLimit;
 use crate::queue::readers::ReaderSet;
+use crate::queue::shared::Shared;
 use crate::queue::waiter::WaitList;
 use crate::recovery::RecoveredState;
 use crate::store::log::Log;
-use crate::{Counters, Error, Filter};
+use crate::{Counters, Definition, Error, Filter};
 
 /// How moving rows without tries left continues.
 #[derive(Debug, Default)]
@@ -97,6 +97,8 @@ pub(crate) struct State {
     pub(crate) is_paused: bool,
     /// How many rows may be given, if only so many may be within a time.
     pub(crate) rate_limit: Option<RateLimit>,
+    /// Milliseconds of the clock that is never set.
+    up_ms: fn() -> u64,
     /// The copy that is being made meanwhile.
     pub(crate) copy_state: Option<CopyState>,
     pub(crate) failed: Option<Arc<str>>,
@@ -108,7 +110,10 @@ pub(crate) struct State {
 
 impl State {
     /// The state of a queue that nobody uses yet.
-    pub(crate) fn new(recovered: RecoveredState, rate: Option<DeliveryRate>, clock: Clock) -> State {
+    pub(crate) fn new(recovered: RecoveredState, definition: &Definition, shared: &Shared) -> State {
+        let clock = shared.clock();
+        // That of keys is kept with them.
+        let rate = definition.rate.filter(|_| definition.order.rate_key.is_none());
         let owners = owners_of(&recovered, clock.wall_ms);
         let mut leases = LeaseTable::opened(recovered.leases, recovered.failures, clock);
         let prepared = recovered.prepared_rows.iter().flat_map(|(_, rows)| rows);
@@ -148,6 +153,7 @@ impl State {
             holds: 0,
             is_paused: recovered.is_paused,
             rate_limit: rate.map(RateLimit::new),
+            up_ms: shared.options.up_ms,
             copy_state: None,
             failed: None,
             dropped: false,
@@ -217,7 +223,13 @@ impl State {
         for (came_ms, times) in self.arrivals.times(rows) {
             self.counters.waited.count(ownership.since_ms.saturating_sub(came_ms), times);
         }
-        if self.readers.give(reader, rows, ownership) { Ok(()) } else { self.own(rows, ownership) }
+        if self.readers.give(reader, rows, ownership) {
+            return Ok(());
+        }
+        if self.index.has_key_rate() {
+            self.index.give_all(rows, (self.up_ms)())?;
+        }
+        self.own(rows, ownership)
     }
 
     /// Gives rows to an owner who was found to have a right to them.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::FaultDisk;
-use queue::{Dedupe, Definition, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, WaitOutcome};
+use queue::{Dedupe, Definition, DeliveryRate, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, WaitOutcome};
 
 use crate::support::{
     FOLDER, Random, WHOLE, ordered, pass_ms, poll, prepared, session, set_wall, text_of, timed, wall,
@@ -17,6 +17,8 @@ const SEEDS: usize = 120;
 const STEPS: usize = 250;
 const SESSIONS: u64 = 3;
 const CLASSES: [&str; 2] = ["a", "b"];
+/// How many rows of a key are given within a time, in queues with such a limit.
+const RATE: DeliveryRate = DeliveryRate { rows: 3, span_ms: 9000 };
 
 /// Who has a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ struct Row {
     text: String,
     due_ms: u64,
     priority: i64,
-    /// What its column of FIFO has.
+    /// What its column of FIFO or RATE_KEY has.
     key: Option<String>,
     has: Has,
 }
@@ -67,6 +69,8 @@ struct Run {
     left_out_before: u64,
     sessions: Vec<Session>,
     rows: BTreeMap<u64, Row>,
+    /// When rows of a key were given since the queue was opened.
+    given: Vec<(u64, String)>,
     next: u64,
     xids: u64,
     random: Random,
@@ -87,13 +91,17 @@ impl Run {
             Order { fifo: Some(1), ..Order::default() },
             Order { due, priority, fifo, ..Order::default() },
             Order { fifo, concurrency: 2, ..Order::default() },
-            Order { due, priority, fifo, concurrency: 3, age_s: 0 },
+            Order { due, priority, fifo, concurrency: 3, ..Order::default() },
             Order { priority, age_s: 2, ..Order::default() },
-            Order { due, priority, fifo, concurrency: 2, age_s: 1 },
+            Order { due, priority, fifo, concurrency: 2, age_s: 1, ..Order::default() },
+            Order { rate_key: fifo, ..Order::default() },
+            Order { due, priority, rate_key: fifo, ..Order::default() },
+            Order { priority, rate_key: Some(1), fifo: Some(1), concurrency: 2, ..Order::default() },
         ];
-        let order = orders[usize::try_from(seed / 3 % 10).unwrap()];
-        let definition = ordered(sync, WHOLE, order);
-        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 30 % 3).unwrap()];
+        let order = orders[usize::try_from(seed / 3 % 13).unwrap()];
+        let rate = order.rate_key.map(|_| RATE);
+        let definition = Definition { rate, ..ordered(sync, WHOLE, order) };
+        let for_ms = [None, Some(5000), Some(0)][usize::try_from(seed / 39 % 3).unwrap()];
         let dedupe = for_ms.map(|for_ms| Dedupe { column: 2, for_ms });
         engine.create(Path::new(FOLDER), &Definition { transactional: true, dedupe, ..definition }).unwrap();
         let queue = engine.open(Path::new(FOLDER)).unwrap();
@@ -111,6 +119,7 @@ impl Run {
             left_out_before,
             sessions,
             rows,
+            given: Vec::new(),
             next,
             xids,
             random,
@@ -132,9 +141,21 @@ impl Run {
         let Some(key) = &self.rows[&id].key else { return true };
         let same = || self.rows.iter().filter(|(_, row)| row.key.as_ref() == Some(key));
         let owned = same().filter(|(_, row)| row.has != Has::Nobody).count();
-        let free = usize::try_from(self.order.concurrency.max(1)).unwrap().saturating_sub(owned);
-        let mut waiting = same().filter(|(_, row)| row.has == Has::Nobody && row.due_ms <= wall()).take(free);
-        waiting.any(|(first, _)| *first == id)
+        let free = match self.order.fifo {
+            Some(_) => usize::try_from(self.order.concurrency.max(1)).unwrap().saturating_sub(owned),
+            None => usize::MAX,
+        };
+        let recent = |(at, of): &&(u64, String)| of == key && at + RATE.span_ms > wall();
+        let left = match self.order.rate_key {
+            Some(_) => usize::try_from(RATE.rows).unwrap() - self.given.iter().filter(recent).count(),
+            None => usize::MAX,
+        };
+        let mut waiting: Vec<(&u64, &Row)> =
+            same().filter(|(_, row)| row.has == Has::Nobody && row.due_ms <= wall()).collect();
+        if self.order.fifo.is_none() {
+            waiting.sort_by_key(|(id, row)| (row.priority, **id));
+        }
+        waiting.into_iter().take(free.min(left)).any(|(first, _)| *first == id)
     }
 
     /// What may be given, in the order in which it is given.
@@ -155,7 +176,7 @@ impl Run {
             let priority = [None, Some(-1), Some(0), Some(3)][usize::try_from(self.random.below(4)).unwrap()];
             bytes.push(whole_row(due.map(|due| i64::try_from(due).unwrap()), priority, &text));
             let due_ms = due.filter(|_| self.order.due.is_some()).unwrap_or(0) * 1000;
-            let key = match self.order.fifo {
+            let key = match self.order.fifo.or(self.order.rate_key) {
                 Some(2) => Some(text.clone()),
                 Some(_) => priority.map(|key| key.to_string()),
                 None => None,
@@ -275,7 +296,9 @@ impl Run {
         let taken: Vec<u64> = matching.map(|(id, _)| id).take(rows_max).collect();
         assert_eq!(waited, if taken.is_empty() { WaitOutcome::TimedOut } else { WaitOutcome::Taken(0) });
         for id in taken {
-            self.rows.get_mut(&id).unwrap().has = Has::Taker(number);
+            let row = self.rows.get_mut(&id).unwrap();
+            row.has = Has::Taker(number);
+            self.given.extend(row.key.iter().map(|key| (wall(), key.clone())));
         }
     }
 
@@ -318,6 +341,7 @@ impl Run {
         self.queue = engine.open(Path::new(FOLDER)).unwrap();
         self.engine = Some(engine);
         self.left_out_before = self.left_out;
+        self.given.clear();
         let gone = self.rows.values_mut().filter(|row| !matches!(row.has, Has::Prepared(_)));
         gone.for_each(|row| row.has = Has::Nobody);
     }

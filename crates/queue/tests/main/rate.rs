@@ -74,7 +74,7 @@ fn a_queue_that_is_altered_has_the_rate_that_it_is_given() {
 const COUNT: usize = 24;
 
 /// Milliseconds since 1970, as far as the engine knows, by a clock that goes.
-fn clock() -> u64 {
+pub(crate) fn clock() -> u64 {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     u64::try_from(BEGIN.get_or_init(Instant::now).elapsed().as_millis()).unwrap() + 1_700_000_000_000
 }

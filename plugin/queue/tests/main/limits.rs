@@ -24,6 +24,27 @@ fn a_rate_is_kept_by_all_who_take() {
 }
 
 #[test]
+fn a_rate_is_kept_for_each_key() {
+    let server = Server::start();
+    let mut one = server.connect("rate_key");
+    one.run("CREATE TABLE t (v INT, k INT) ENGINE=QUEUE RATE='2/2' RATE_KEY=k");
+    one.run("INSERT INTO t VALUES (1, 7), (2, 7), (3, 7), (4, 8), (5, NULL), (6, NULL), (7, NULL)");
+    let behind = "SELECT behind FROM information_schema.queues WHERE table_schema = 'rate_key'";
+    assert_eq!(one.value(behind), Some(1));
+    let mut two = server.connect("rate_key");
+    assert_eq!(two.column("SELECT v FROM t WHERE queue_wait_n(9, 't', 0)"), [1, 2, 4, 5, 6, 7]);
+    assert_eq!(one.column(WAIT), [0; 0]);
+    // Who waits is given the row as soon as its key may be given one, though nothing else happens.
+    assert_eq!(one.column("SELECT v FROM t WHERE queue_wait('t', 60)"), [3]);
+    two.run("INSERT INTO t VALUES (8, 7), (9, 7)");
+    let create: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");
+    assert!(create[0].1.contains("`RATE`='2/2' `RATE_KEY`='k'"), "{}", create[0].1);
+    one.run("ALTER TABLE t RATE='' RATE_KEY=''");
+    let mut three = server.connect("rate_key");
+    assert_eq!(three.column("SELECT v FROM t WHERE queue_wait_n(9, 't', 0)"), [8, 9]);
+}
+
+#[test]
 fn a_row_that_waited_long_comes_before_one_that_is_more_urgent() {
     let server = Server::start();
     let mut one = server.connect("age");
@@ -47,10 +68,15 @@ fn limits_that_are_none_are_refused() {
         ("RATE='0/5'", "is not ROWS/SECONDS"),
         ("RATE='5/90000'", "is not ROWS/SECONDS"),
         ("KEEP=9 READERS='x' RATE='5/5'", "READERS can't be combined with RATE"),
+        ("KEEP=9 READERS='x' RATE='5/5' RATE_KEY='v'", "READERS can't be combined with RATE"),
+        ("RATE_KEY='v'", "RATE_KEY needs RATE"),
+        ("RATE='5/5' RATE_KEY='q'", "RATE_KEY='q' is not a column"),
+        ("RATE='5/5' RATE_KEY='x'", "can't be the key of RATE_KEY"),
+        ("RATE='5/5' RATE_KEY='v' FIFO='y'", "RATE_KEY must be the column of FIFO"),
         ("AGE=5", "AGE needs PRIORITY"),
         ("CONCURRENCY=5", "CONCURRENCY needs FIFO"),
     ] {
-        let error = one.error(&format!("CREATE TABLE t (v INT) ENGINE=QUEUE {options}"));
+        let error = one.error(&format!("CREATE TABLE t (v INT, x FLOAT, y INT) ENGINE=QUEUE {options}"));
         assert!(error.contains(why), "{options}: {error}");
     }
     // The server itself reads a number as far as there are digits.

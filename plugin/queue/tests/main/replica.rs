@@ -4,7 +4,7 @@
 use crate::server::{Client, Server};
 
 /// What ALTER TABLE can say of a queue, and back to what it was.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 20] = [
     ("SYNC='interval'", "SYNC=DEFAULT"),
     ("TRIES=3", "TRIES=0"),
     ("BACKOFF='1,2,3'", "BACKOFF=''"),
@@ -19,6 +19,7 @@ const OPTIONS: [(&str, &str); 19] = [
     ("FIFO='k' CONCURRENCY=3", "FIFO='' CONCURRENCY=DEFAULT"),
     ("DEDUPE='k' DEDUPE_FOR=60", "DEDUPE='' DEDUPE_FOR=DEFAULT"),
     ("RATE='5/60'", "RATE=''"),
+    ("RATE='5/60' RATE_KEY='k'", "RATE='' RATE_KEY=''"),
     ("KEEP=60", "KEEP=0"),
     ("KEEP=60 READERS='x,y'", "KEEP=0 READERS=''"),
     ("TRANSACTIONAL=1", "TRANSACTIONAL=0"),
