@@ -354,6 +354,10 @@ typedef struct {
    */
   uint32_t age_s;
   /*
+   The number of the column that is the key to whose rows the rate applies; -1 for none.
+   */
+  int32_t rate_key;
+  /*
    The number of the column that is the key by which rows are left out; -1 for none.
    */
   int32_t dedupe;
@@ -396,6 +400,7 @@ typedef struct {
   uint64_t kept;
   uint64_t waiters;
   uint64_t paused;
+  uint64_t keys_paused;
   uint64_t bytes;
   uint64_t live_bytes;
   uint64_t kept_bytes;
@@ -651,6 +656,12 @@ int rq_hold(const rq_queue *queue, rq_error *error);
  Pauses or resumes a queue, over restarts. `changed`: whether it was not so already.
  */
 int rq_set_paused(const rq_queue *queue, int paused, int *changed, rq_error *error);
+
+/*
+ Pauses or resumes the key with these bytes, over restarts; without one it resumes all keys. `changed`:
+ whether it was not so already.
+ */
+int rq_set_key_paused(const rq_queue *queue, const rq_slice *key, int paused, int *changed, rq_error *error);
 
 /*
  Ends `rq_hold`.

@@ -12,6 +12,7 @@
 #include "queue_connection.h"
 #include "queue_function.h"
 #include "queue_opened.h"
+#include "queue_order.h"
 #include "queue_recovery.h"
 #include "queue_transaction.h"
 
@@ -333,7 +334,22 @@ static longlong set_paused(THD *thd, Call *call, const UDF_ARGS *args, bool paus
     return call->null();
   if (!table.open(thd, queue_text_of(thd, args, 0), ALTER_ACL))
     return call->refuse(thd, table);
-  if (rq_set_paused(table.queue, paused, &changed, &error)) {
+  int code;
+  if (args->arg_count == 1)
+    code= rq_set_paused(table.queue, paused, &changed, &error);
+  else if (!args->args[1] && paused) {
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: a row with NULL has no key", MYF(0), call->name);
+    return call->null();
+  } else if (!args->args[1])
+    code= rq_set_key_paused(table.queue, nullptr, paused, &changed, &error);
+  else {
+    std::string bytes;
+    if (!queue_key_bytes(thd, table, call->name, args->args[1], args->lengths[1], &bytes))
+      return call->null();
+    const rq_slice key= {reinterpret_cast<const uchar *>(bytes.data()), bytes.size()};
+    code= rq_set_key_paused(table.queue, &key, paused, &changed, &error);
+  }
+  if (code) {
     queue_raise(error);
     return call->null();
   }
@@ -484,8 +500,8 @@ QUEUE_INTEGER(queue_rowid, 0, 0, )
 QUEUE_INTEGER(queue_set_srcid, 3, 3, queue_text_types(args))
 QUEUE_INTEGER(queue_peek, 2, 2, queue_text_types(args))
 QUEUE_INTEGER(queue_compact, 1, 1, queue_text_types(args))
-QUEUE_INTEGER(queue_pause, 1, 1, queue_text_types(args))
-QUEUE_INTEGER(queue_resume, 1, 1, queue_text_types(args))
+QUEUE_INTEGER(queue_pause, 1, 2, queue_text_types(args))
+QUEUE_INTEGER(queue_resume, 1, 2, queue_text_types(args))
 QUEUE_INTEGER(queue_replay, 3, 3, (args->arg_type[0]= STRING_RESULT, queue_bound_type(args, 1), queue_bound_type(args, 2)))
 QUEUE_INTEGER(queue_resolve, 2, 2, queue_text_types(args))
 QUEUE_INTEGER(queue_set_origin, 1, 1, queue_text_types(args))

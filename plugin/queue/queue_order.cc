@@ -3,6 +3,10 @@
 
 #include <string>
 
+#include "sql_base.h"
+#include "table_cache.h"
+
+#include "queue_connection.h"
 #include "queue_options.h"
 #include "queue_opened.h"
 #include "queue_order.h"
@@ -118,4 +122,71 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
   if (why)
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: %s", MYF(0), why);
   return !why;
+}
+
+/* Stores a value in the column that is the key of the table. False with an error. */
+static bool store_key(THD *thd, TABLE *table, const char *name, const char *value, size_t length, std::string *bytes)
+{
+  const ha_table_option_struct *options= table->s->option_struct;
+  const char *column= options->fifo && *options->fifo ? options->fifo : options->rate_key;
+  const Field *key;
+  if (!queue_find_column(table, "the key", column, &key))
+    return false;
+  if (!key) {
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: rows of this queue have no keys, because it has neither FIFO nor RATE_KEY",
+                    MYF(0), name);
+    return false;
+  }
+  Field *field= table->field[key->field_index];
+  /* A value that is changed to fit is another key. Only if the server is to warn of that does it look. */
+  const enum_check_fields check= thd->count_cuted_fields;
+  const bool abort= thd->abort_on_warning;
+  thd->count_cuted_fields= CHECK_FIELD_WARN;
+  thd->abort_on_warning= false;
+  field->set_notnull();
+  const int refused= field->store(value, length, thd_charset(thd));
+  thd->count_cuted_fields= check;
+  thd->abort_on_warning= abort;
+  if (refused) {
+    my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: column '%s' can't have the value '%.*s'", MYF(0), name, column,
+                    static_cast<int>(MY_MIN(length, 100)), value);
+    return false;
+  }
+  const rq_slice stored= queue_bytes_of(field);
+  bytes->assign(reinterpret_cast<const char *>(stored.bytes), stored.len);
+  return true;
+}
+
+bool queue_key_bytes(THD *thd, const queue_opened &opened, const char *name, const char *value, size_t length, std::string *bytes)
+{
+  /* A server of another patch release may have more members, so no member of ours may follow directly. */
+  struct {
+    TABLE_LIST table;
+    char room[4096];
+  } named;
+  struct {
+    TABLE table;
+    char room[4096];
+  } form;
+  memset(static_cast<void *>(&named), 0, sizeof(named));
+  memset(static_cast<void *>(&form), 0, sizeof(form));
+  const LEX_CSTRING db= {opened.db.c_str(), opened.db.size()}, table= {opened.table.c_str(), opened.table.size()};
+  named.table.init_one_table(&db, &table, nullptr, TL_READ);
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, MDL_key::TABLE, db.str, table.str, MDL_SHARED, MDL_EXPLICIT);
+  if (thd->mdl_context.acquire_lock(&request, static_cast<double>(thd->variables.lock_wait_timeout)))
+    return false;
+  bool found= false;
+  if (TABLE_SHARE *share= tdc_acquire_share(thd, &named.table, GTS_TABLE)) {
+    /* Only the columns: no handler is opened. */
+    if (share->db_type() != queue_hton)
+      my_error(ER_NO_SUCH_TABLE, MYF(0), db.str, table.str);
+    else if (!open_table_from_share(thd, share, &table, 0, 0, 0, &form.table, false)) {
+      found= store_key(thd, &form.table, name, value, length, bytes);
+      closefrm(&form.table);
+    }
+    tdc_release_share(share);
+  }
+  thd->mdl_context.release_lock(request.ticket);
+  return found;
 }

@@ -205,6 +205,11 @@ static rq_slice variable_value(const Field *field, my_ptrdiff_t offset)
   return {at + length_bytes, static_cast<size_t>(length_bytes == 1 ? *at : uint2korr(at))};
 }
 
+rq_slice queue_bytes_of(const Field *field)
+{
+  return is_variable(field) ? variable_value(field, 0) : rq_slice{field->ptr, field->pack_length()};
+}
+
 void queue_pack(const TABLE *table, const queue_info_columns &info_columns, const uchar *record, std::vector<uchar> &out)
 {
   const my_ptrdiff_t offset= record - table->record[0];

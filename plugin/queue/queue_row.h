@@ -25,6 +25,9 @@ uint queue_null_bytes(const TABLE *table, const queue_info_columns &info_columns
 /* Packs a record of the server into a row; replaces the contents of `out`. */
 void queue_pack(const TABLE *table, const queue_info_columns &info_columns, const uchar *record, std::vector<uchar> &out);
 
+/* The bytes that a column has in the row of a record that is the table's first; none when it is NULL. */
+rq_slice queue_bytes_of(const Field *field);
+
 /*
   Unpacks a row into a record of the server, whose BLOBs point into the row. Returns HA_ERR_CRASHED when it is
   not a row of this table, else 0.

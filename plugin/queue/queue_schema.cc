@@ -53,6 +53,7 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("PREPARED", ULonglong(), NOT_NULL),
                                        Column("IN_DOUBT", ULonglong(), NOT_NULL),
                                        Column("PAUSED", ULonglong(), NOT_NULL),
+                                       Column("KEYS_PAUSED", ULonglong(), NOT_NULL),
                                        Column("SYNCS", ULonglong(), NOT_NULL),
                                        CEnd()};
 
@@ -134,6 +135,7 @@ static int collect_queue(void *context, rq_slice folder, const rq_status *status
                 status->prepared,
                 status->in_doubt,
                 status->paused,
+                status->keys_paused,
                 status->syncs};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;

@@ -18,8 +18,8 @@ use crate::staged_files::{StagedFiles, Tail};
 
 /// The name of a queue's list of files.
 const CHECKPOINT: &str = "checkpoint";
-/// The file of a queue that is paused.
-const PAUSED: &str = "paused";
+/// The files of a queue that is paused, and of one whose keys are.
+const PAUSED: [&str; 2] = ["paused", "paused-keys"];
 /// How often to look for the files of a queue while they change.
 const LOOKS: usize = 20;
 
@@ -71,7 +71,7 @@ fn open_parts(files: &DataFiles<'_>, folder: &Path) -> io::Result<Option<Vec<Tai
         names => names?,
     };
     let mut parts = Vec::new();
-    let is_part = |path: &PathBuf| file::is_queue_part(path) || path.ends_with(PAUSED);
+    let is_part = |path: &PathBuf| file::is_queue_part(path) || PAUSED.iter().any(|name| path.ends_with(name));
     for path in names.into_iter().map(|name| folder.join(name)).filter(is_part) {
         match open_part(files, path) {
             Ok(part) => parts.push(part),
@@ -118,10 +118,11 @@ mod tests {
         folder.write("d/q.queue/checkpoint", b"list");
         folder.write("d/q.queue/4.0.seg.partial", b"unfinished");
         folder.write("d/q.queue/paused", b"");
+        folder.write("d/q.queue/paused-keys", b"keys");
         let mut files = folder.files();
         let mut copied = files.list().unwrap().nodes;
         copied.retain(|node| !node.path.ends_with("3.0.seg") && !node.path.ends_with("checkpoint"));
-        copied.retain(|node| !node.path.ends_with("paused"));
+        copied.retain(|node| !node.path.ends_with("paused") && !node.path.ends_with("paused-keys"));
         // Since then one was removed, and one was written to.
         folder.remove("d/q.queue/1.0.seg");
         folder.append("d/q.queue/2.0.seg", b"more");
@@ -129,7 +130,7 @@ mod tests {
         let tails = open(&files, &["d/q.queue".into()], &mut copied, &mut staged).unwrap();
         let tails: Vec<_> =
             tails.iter().map(|tail| (tail.node.path.to_str().unwrap(), tail.node.len)).collect();
-        let expected = [("d/q.queue/2.0.seg", 8), ("d/q.queue/3.0.seg", 4), ("d/q.queue/paused", 0)];
+        let expected = [("d/q.queue/2.0.seg", 8), ("d/q.queue/3.0.seg", 4), ("d/q.queue/paused", 0), ("d/q.queue/paused-keys", 4)];
         assert_eq!(tails, expected);
         let copied: Vec<_> = copied.iter().filter_map(|node| node.path.to_str()).collect();
         assert_eq!(copied, ["", "d", "d/q.queue"]);

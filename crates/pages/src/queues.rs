@@ -168,6 +168,7 @@ fn why_failed(html: &mut Html, failures: &Failures, retry: Option<(RetryContext<
 /// What stands against a queue. How many rows may wait nobody knows here, so nothing is good.
 fn judged(line: &Line) -> (Tone, String) {
     match (line.dead, line.in_doubt, line.paused) {
+        (0, 0, 0) if line.keys_paused > 0 => (Tone::Warning, format!("{} keys paused", line.keys_paused)),
         (0, 0, 0) => (Tone::Unknown, "open".to_owned()),
         (0, 0, _) => (Tone::Warning, "paused".to_owned()),
         (0, doubt, _) => (Tone::Bad, format!("{doubt} in doubt: somebody must decide")),
@@ -222,6 +223,8 @@ mod tests {
         assert!(["<b>", "<i>", "<script", "<denied"].iter().all(|text| !html.contains(text)), "{html}");
         let of = |dead, in_doubt, paused| judged(&Line { dead, in_doubt, paused, ..Line::default() }).0;
         assert_eq!([of(0, 0, 0), of(0, 0, 1)], [Tone::Unknown, Tone::Warning]);
+        let keys = judged(&Line { keys_paused: 2, ..Line::default() });
+        assert_eq!(keys, (Tone::Warning, "2 keys paused".to_owned()));
         assert_eq!([of(0, 1, 1), of(1, 0, 0)], [Tone::Bad, Tone::Bad]);
     }
 }

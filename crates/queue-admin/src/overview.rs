@@ -7,7 +7,7 @@ use progress::Progress;
 use server::{Error, Session, TableName};
 
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, leased, due_later, dead, buried, behind, \
-     left_out, kept, waiters, bytes, rows_written, rows_removed, keys_busy, transactions, prepared, in_doubt, paused, syncs, oldest_age \
+     left_out, kept, waiters, bytes, rows_written, rows_removed, keys_busy, transactions, prepared, in_doubt, paused, keys_paused, syncs, oldest_age \
      FROM information_schema.queues ORDER BY 1, 2";
 
 /// One queue at one moment.
@@ -55,6 +55,8 @@ pub struct Line {
     pub in_doubt: u64,
     /// 1 if it is paused: nobody is given a row.
     pub paused: u64,
+    /// Keys that are paused: nobody is given a row of them.
+    pub keys_paused: u64,
     /// How often it was synced to the disk since the server's start.
     pub syncs: u64,
     /// `None` when there is no row.
@@ -225,6 +227,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         prepared,
         in_doubt,
         paused,
+        keys_paused,
         syncs,
     ] = numbers[..]
     else {
@@ -253,6 +256,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
         prepared,
         in_doubt,
         paused,
+        keys_paused,
         syncs,
         oldest_s,
     })

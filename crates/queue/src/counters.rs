@@ -122,10 +122,13 @@ pub struct Status {
     pub delayed: u64,
     /// Rows without tries left, which are not delivered.
     pub dead: u64,
-    /// Rows that wait for an earlier row of their message group.
+    /// Rows that wait for an earlier row of their message group, for the rate of their key, or because it is
+    /// paused.
     pub behind: u64,
     /// Message groups with an owned row or one that waits for another try.
     pub keys_busy: u64,
+    /// Keys that are paused: nobody is given a row of them.
+    pub keys_paused: u64,
     /// Open transactions that are not prepared.
     pub transactions: u64,
     /// Prepared transactions.
@@ -167,6 +170,7 @@ impl Status {
             dead: self.dead + other.dead,
             behind: self.behind + other.behind,
             keys_busy: self.keys_busy + other.keys_busy,
+            keys_paused: self.keys_paused + other.keys_paused,
             transactions: self.transactions + other.transactions,
             prepared: self.prepared + other.prepared,
             in_doubt: self.in_doubt + other.in_doubt,

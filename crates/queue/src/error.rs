@@ -95,7 +95,7 @@ pub enum Error {
 
     /// A column has the wrong type for an option.
     #[error(
-        "column {column} can't be used: DUE needs an integer, a TIMESTAMP or a DATETIME, PRIORITY an integer, FIFO and DEDUPE a column of the table",
+        "column {column} can't be used: DUE needs an integer, a TIMESTAMP or a DATETIME, PRIORITY an integer, FIFO, DEDUPE and RATE_KEY a column of the table",
         column = column + 1
     )]
     Column {
@@ -123,6 +123,17 @@ pub enum Error {
     ReadersActive {
         /// How many.
         rows: usize,
+    },
+
+    /// Rows of the queue have no keys.
+    #[error("the queue was created without FIFO and RATE_KEY, so its rows have no keys")]
+    NoKeys,
+
+    /// Keys are paused, and would be others in a copy of the queue.
+    #[error("{keys} keys of the queue are paused, and the column of their values changes; resume them first")]
+    KeysPaused {
+        /// How many.
+        keys: usize,
     },
 
     /// The queue does not keep acknowledged rows.

@@ -7,6 +7,7 @@ pub(crate) mod delivery_rate;
 pub(crate) mod lease_record;
 pub(crate) mod order;
 pub(crate) mod origin;
+pub(crate) mod paused_keys;
 pub(crate) mod readers;
 pub(crate) mod record;
 pub(crate) mod retention;

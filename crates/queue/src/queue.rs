@@ -13,6 +13,7 @@ pub(crate) mod lease;
 pub(crate) mod lease_table;
 pub(crate) mod owner;
 pub(crate) mod paused;
+mod paused_keys;
 mod rate;
 mod rate_limit;
 pub(crate) mod reader;

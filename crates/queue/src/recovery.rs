@@ -16,6 +16,7 @@ use crate::format::batch::{
 use crate::format::checkpoint::{self, Checkpoint, Definition};
 use crate::format::lease_record::{Lease, Leases, Phase};
 use crate::format::origin::Journal;
+use crate::format::paused_keys;
 use crate::format::readers::RowIdSet;
 use crate::format::record::{RowId, decode};
 use crate::format::retry_policy::FailureInfo;
@@ -98,6 +99,7 @@ pub(crate) fn recover(
     let failures = live_failures(&mut replay)?;
     let held_rows: BTreeSet<RowId> = prepared_rows.iter().flat_map(|(_, rows)| rows).copied().collect();
     let scheduled = postpone_all(&mut replay.index, &replay.dues, now_ms, &held_rows)?;
+    replay.index.pause_keys(&paused_keys::read(&**disk, path)?)?;
     // Nobody waits yet.
     replay.index.take_ready();
     let ended = only_live(&mut replay.index, std::mem::take(&mut replay.ended))?;
@@ -195,10 +197,7 @@ fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTre
             Some(segment) if segment.number >= checkpoint.replay_from && segment.generation == 0 => {
                 numbers.insert(segment.number);
             }
-            _ if checkpoint::is_ours(&name)
-                && name != Path::new(checkpoint::FILE)
-                && name != Path::new(checkpoint::PAUSED) =>
-            {
+            _ if checkpoint::is_ours(&name) && !name.to_str().is_some_and(checkpoint::is_fixed) => {
                 let file = folder.join(name);
                 disk.remove(&file).map_err(Error::disk(&file))?;
             }

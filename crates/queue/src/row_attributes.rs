@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use condition::{Kind, Schema};
+use condition::{ColumnLayout, Kind, Schema};
 
 use crate::Error;
 use crate::format::checkpoint::Definition;
@@ -94,8 +94,28 @@ impl AttributeReader {
     }
 
     fn group(&self, row: &[u8]) -> u64 {
-        // Keys that share a line wait for each other, and nothing worse: 64 bits are enough.
-        self.hash(self.order.group(), row).map_or(0, |hash| u64::from_le_bytes(hash).max(1))
+        let key = self.order.group().and_then(|column| self.schema.bytes(row, column_index(column)));
+        key.map_or(0, group_of)
+    }
+
+    /// The message group of a key with these bytes; nothing when rows have no keys.
+    pub(crate) fn group_of(&self, key: &[u8]) -> Option<u64> {
+        self.order.group().map(|_| group_of(key))
+    }
+
+    /// Whether the same key has the same bytes in the rows of two queues.
+    pub(crate) fn has_same_keys(one: &Definition, other: &Definition) -> bool {
+        let column = |definition: &Definition| {
+            let schema = Schema::decode(&definition.schema)?;
+            schema.columns.into_iter().nth(column_index(definition.order.group()?))
+        };
+        let (Some(one), Some(other)) = (column(one), column(other)) else { return false };
+        let same_layout = match (one.layout, other.layout) {
+            (ColumnLayout::Fixed(_, one), ColumnLayout::Fixed(_, other)) => one == other,
+            (ColumnLayout::Variable(_), ColumnLayout::Variable(_)) => true,
+            _ => false,
+        };
+        same_layout && one.kind == other.kind && one.members == other.members
     }
 
     /// The hash of the key by which a row is left out; 0: it has none.
@@ -114,6 +134,11 @@ impl AttributeReader {
         let due_ms = self.schema.unix_ms(row, column_index(column))?;
         Some(u64::try_from(due_ms.max(0)).unwrap_or(u64::MAX))
     }
+}
+
+/// Keys that share a group wait for each other, and nothing worse: 64 bits of the hash are enough.
+fn group_of(key: &[u8]) -> u64 {
+    blake3::hash(key).as_bytes().first_chunk().map_or(0, |hash| u64::from_le_bytes(*hash)).max(1)
 }
 
 fn column_index(column: u32) -> usize {

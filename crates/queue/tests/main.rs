@@ -46,6 +46,8 @@ mod order_crash;
 mod order_model;
 #[path = "main/paused.rs"]
 mod paused;
+#[path = "main/paused_keys.rs"]
+mod paused_keys;
 #[path = "main/priority.rs"]
 mod priority;
 #[path = "main/rate.rs"]

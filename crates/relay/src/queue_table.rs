@@ -12,10 +12,11 @@ pub fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<O
     Ok(found.into_iter().next().map(|row| row.into_iter().next().flatten()))
 }
 
-/// Whether a queue is paused, as far as this account sees it: with PROCESS.
+/// Whether rows of a queue wait that nobody is given because it is paused or keys of it are, as far as this
+/// account sees it: with PROCESS.
 pub fn is_paused(session: &mut Session, table: &TableName) -> Result<bool> {
     let paused = session.value(&format!(
-        "SELECT paused FROM information_schema.queues WHERE table_schema = {} AND table_name = {}",
+        "SELECT paused OR (keys_paused AND behind) FROM information_schema.queues WHERE table_schema = {} AND table_name = {}",
         session.quote(&table.schema),
         session.quote(&table.table)
     ))?;

@@ -203,6 +203,7 @@ pub struct RqStatus {
     pub(crate) kept: u64,
     pub(crate) waiters: u64,
     pub(crate) paused: u64,
+    pub(crate) keys_paused: u64,
     pub(crate) bytes: u64,
     pub(crate) live_bytes: u64,
     pub(crate) kept_bytes: u64,

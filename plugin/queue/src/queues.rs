@@ -390,6 +390,31 @@ pub unsafe extern "C" fn rq_set_paused(
     })
 }
 
+/// Pauses or resumes the key with these bytes, over restarts; without one it resumes all keys. `changed`:
+/// whether it was not so already.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_set_key_paused(
+    queue: *const Queue,
+    key: *const RqSlice,
+    paused: c_int,
+    changed: *mut c_int,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        // SAFETY: the caller's key, if there is one.
+        let result = match unsafe { key.as_ref() } {
+            // SAFETY: the caller's bytes.
+            Some(key) => queue.set_key_paused(unsafe { key.get() }, paused != 0)?,
+            None => queue.resume_keys()?,
+        };
+        // SAFETY: the caller's variable.
+        unsafe { *changed = c_int::from(result) };
+        Ok(RQ_OK)
+    })
+}
+
 /// Ends `rq_hold`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_end_hold(queue: *const Queue) {

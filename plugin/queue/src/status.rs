@@ -26,6 +26,7 @@ fn status(status: &Status) -> RqStatus {
         kept: status.kept,
         waiters: status.waiters,
         paused: status.paused,
+        keys_paused: status.keys_paused,
         bytes: status.bytes,
         live_bytes: status.live_bytes,
         kept_bytes: status.kept_bytes,

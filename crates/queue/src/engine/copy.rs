@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::Error;
+use crate::{Definition, Error};
 use crate::consumer::cursor::Cursor;
 use crate::format::dedupe::DedupeEntry;
 use crate::format::lease_record::{Lease, Phase};
@@ -101,7 +101,7 @@ impl Queue {
     /// [`Error::Prepared`]; those of [`Queue::publish`], on both.
     pub fn copied_to(&self, copy: &Arc<Queue>) -> Result<(), Error> {
         let mut state = self.lock_flushed()?;
-        let result = complete(&mut state, &self.definition().readers, copy);
+        let result = complete(&mut state, self.definition(), copy);
         state.maintaining = false;
         self.release_write_lock(&mut state);
         result
@@ -136,7 +136,7 @@ impl Queue {
     ) -> Result<(), Error> {
         let mut state = self.lock_flushed()?;
         // Nobody can end a row meanwhile, because that takes this queue's lock.
-        let result = complete(&mut state, &self.definition().readers, copy).and_then(|()| {
+        let result = complete(&mut state, self.definition(), copy).and_then(|()| {
             let (owned, known) = (state.copied_owners(), state.copied_leases(self.clock()));
             let epoch = copy.adopt_owners(&owned, known)?;
             replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch)
@@ -234,13 +234,14 @@ impl Queue {
     }
 }
 
-/// Has the copy take over which of its rows are gone, unless it already has. `names`: the readers here.
-fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<(), Error> {
+/// Has the copy take over which of its rows are gone, unless it already has. `definition`: of this queue.
+fn complete(state: &mut State, definition: &Definition, copy: &Arc<Queue>) -> Result<(), Error> {
     state.usable()?;
     // One may have been on its way when the queue was held back.
     state.nothing_prepared()?;
     let Some(copy_state) = &state.copy_state else { return Ok(()) };
     copy.set_paused(state.is_paused)?;
+    copy.adopt_paused_keys(definition, &state.index.paused_keys())?;
     if copy_state.copy.is_some() {
         return Ok(());
     }
@@ -255,7 +256,7 @@ fn complete(state: &mut State, names: &[String], copy: &Arc<Queue>) -> Result<()
         gone.extend(kept.drain(..).flat_map(|run| run.first..run.end()).map(RowId));
         gone.sort_unstable();
     }
-    let ended = reading_there(copy_state, names, copy, &mut kept);
+    let ended = reading_there(copy_state, &definition.readers, copy, &mut kept);
     if let Some((first, rest)) = ended.split_first() {
         // A reader that the copy does not have was the last that had not ended them.
         let rows = first.runs().flat_map(|(first, end)| first..end);

@@ -13,6 +13,7 @@ use crate::format::delivery_rate::{DeliveryRate, RATE};
 use crate::format::lease_record::{LEASES, Leases};
 use crate::format::order::{DUE, Order};
 use crate::format::origin::Journal;
+use crate::format::paused_keys::PAUSED_KEYS;
 use crate::format::readers::{READERS, RowIdSet, decode_ended, decode_names, encode_ended, encode_names};
 use crate::format::record::RowId;
 use crate::format::retention::{KEEP, RetainedRun, decode_kept, encode_kept};
@@ -339,7 +340,12 @@ impl Checkpoint {
 pub(crate) fn is_ours(name: &Path) -> bool {
     let name = name.to_string_lossy();
     let name = name.trim_end_matches(".partial");
-    SegmentName::parse(name).is_some() || name == FILE || name == PAUSED
+    SegmentName::parse(name).is_some() || is_fixed(name)
+}
+
+/// Whether a queue has one file of this name, which it replaces or removes by itself.
+pub(crate) fn is_fixed(name: &str) -> bool {
+    [FILE, PAUSED, PAUSED_KEYS].contains(&name)
 }
 
 impl CheckpointSegment {

@@ -46,7 +46,8 @@ pub struct Order {
 
 impl Order {
     /// The column of the key by which only some rows may be given.
-    pub(crate) fn group(&self) -> Option<u32> {
+    #[must_use]
+    pub fn group(&self) -> Option<u32> {
         self.fifo.or(self.rate_key)
     }
 

@@ -62,6 +62,26 @@ impl Index {
         self.groups.as_ref().and_then(MessageGroups::due)
     }
 
+    /// The keys that are paused.
+    pub(crate) fn paused_keys(&self) -> BTreeSet<u64> {
+        self.groups.as_ref().map_or(BTreeSet::new(), |groups| groups.paused().clone())
+    }
+
+    /// Has these keys be paused, and no others.
+    pub(crate) fn pause_keys(&mut self, keys: &BTreeSet<u64>) -> Result<(), Error> {
+        let before = self.paused_keys();
+        for key in before.symmetric_difference(keys) {
+            let change = self.groups.as_mut().map(|groups| groups.set_paused(*key, keys.contains(key)));
+            self.regroup(change.unwrap_or_default(), None)?;
+        }
+        Ok(())
+    }
+
+    /// How many keys are paused.
+    pub(crate) fn keys_paused(&self) -> u64 {
+        self.groups.as_ref().map_or(0, |groups| groups.paused().len() as u64)
+    }
+
     /// The place of a row that is not gone in the order in which rows are given.
     pub(crate) fn order_key(&mut self, id: RowId) -> Result<OrderKey, Error> {
         Ok(self.row_keys(id)?.order_key)
@@ -104,7 +124,7 @@ impl Index {
         ready
     }
 
-    /// How many rows wait although their time has come: for another one of their key, or for its rate.
+    /// How many rows wait because of others of their key, of its rate, or because it is paused.
     pub(crate) fn behind(&self) -> u64 {
         let waiting = self.live - self.owned - self.scheduled;
         let ready =

@@ -22,6 +22,8 @@ pub(crate) struct MessageGroups {
     busy: BTreeSet<(u64, RowId)>,
     /// How many rows of a group may be given within a time, if that is limited.
     rate: Option<KeyRate>,
+    /// The groups of which no row may be given.
+    paused: BTreeSet<u64>,
     /// How many rows of each group may be given, if there may be many of one.
     counts: BTreeMap<u64, usize>,
 }
@@ -58,6 +60,7 @@ impl MessageGroups {
             behind: BTreeSet::new(),
             busy: BTreeSet::new(),
             rate: definition.rate.filter(|_| order.rate_key.is_some()).map(KeyRate::new),
+            paused: BTreeSet::new(),
             counts: BTreeMap::new(),
         })
     }
@@ -65,6 +68,24 @@ impl MessageGroups {
     /// Limits groups as these do, which are given up.
     pub(super) fn adopt_limits(&mut self, old: &mut MessageGroups) {
         self.rate = old.rate.take();
+        self.paused = std::mem::take(&mut old.paused);
+    }
+
+    /// The groups of which no row may be given.
+    pub(super) fn paused(&self) -> &BTreeSet<u64> {
+        &self.paused
+    }
+
+    /// Pauses or resumes a group.
+    pub(super) fn set_paused(&mut self, group: u64, paused: bool) -> GroupChange {
+        if paused {
+            self.paused.insert(group);
+        } else {
+            self.paused.remove(&group);
+        }
+        let mut change = GroupChange::default();
+        self.settle(group, &mut change);
+        change
     }
 
     pub(super) fn has_rate(&self) -> bool {
@@ -158,6 +179,9 @@ impl MessageGroups {
 
     /// How many waiting rows of a group may be given now.
     fn room(&self, group: u64) -> usize {
+        if self.paused.contains(&group) {
+            return 0;
+        }
         let left = self.rate.as_ref().map_or(usize::MAX, |rate| rate.left(group));
         let free = self.concurrency.map(|most| most - of_busy(&self.busy, group).take(most).count());
         left.min(free.unwrap_or(usize::MAX))
@@ -189,6 +213,7 @@ impl MessageGroups {
         // Nodes of the sets are half full.
         (self.heads.len() + self.behind.len()) * 2 * size_of::<(u64, OrderKey)>()
             + self.busy.len() * 2 * size_of::<(u64, RowId)>()
+            + self.paused.len() * 2 * size_of::<u64>()
             + self.counts.len() * 2 * size_of::<(u64, usize)>()
             + self.rate.as_ref().map_or(0, KeyRate::memory)
     }

@@ -38,6 +38,7 @@ impl Queue {
             dead: state.leases.dead().len() as u64,
             behind: state.index.behind(),
             keys_busy: state.index.keys_busy(),
+            keys_paused: state.index.keys_paused(),
             transactions: self.transactions.load(Ordering::Relaxed),
             prepared: state.transactions.open.len() as u64,
             in_doubt: state.in_doubt.values().sum(),

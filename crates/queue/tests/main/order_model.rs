@@ -1,7 +1,7 @@
 //! Random operations on queues whose rows say when they are due, which come first, which one after the other,
 //! which are left_out, or several of it, from seeds, against a model that is a map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -71,6 +71,7 @@ struct Run {
     rows: BTreeMap<u64, Row>,
     /// When rows of a key were given since the queue was opened.
     given: Vec<(u64, String)>,
+    paused: BTreeSet<String>,
     next: u64,
     xids: u64,
     random: Random,
@@ -120,6 +121,7 @@ impl Run {
             sessions,
             rows,
             given: Vec::new(),
+            paused: BTreeSet::new(),
             next,
             xids,
             random,
@@ -139,6 +141,9 @@ impl Run {
     /// Whether a visible row is among the first of its key: as many may be given as nobody has.
     fn is_ready(&self, id: u64) -> bool {
         let Some(key) = &self.rows[&id].key else { return true };
+        if self.paused.contains(key) {
+            return false;
+        }
         let same = || self.rows.iter().filter(|(_, row)| row.key.as_ref() == Some(key));
         let owned = same().filter(|(_, row)| row.has != Has::Nobody).count();
         let free = match self.order.fifo {
@@ -176,7 +181,7 @@ impl Run {
             let priority = [None, Some(-1), Some(0), Some(3)][usize::try_from(self.random.below(4)).unwrap()];
             bytes.push(whole_row(due.map(|due| i64::try_from(due).unwrap()), priority, &text));
             let due_ms = due.filter(|_| self.order.due.is_some()).unwrap_or(0) * 1000;
-            let key = match self.order.fifo.or(self.order.rate_key) {
+            let key = match self.order.group() {
                 Some(2) => Some(text.clone()),
                 Some(_) => priority.map(|key| key.to_string()),
                 None => None,
@@ -316,6 +321,28 @@ impl Run {
         }
     }
 
+    /// Pauses a key or resumes it, or resumes all.
+    fn pause(&mut self) {
+        let (text, number) = (CLASSES[usize::try_from(self.random.below(2)).unwrap()], self.random.below(3));
+        let (key, bytes) = match self.order.group() {
+            Some(2) => (text.to_owned(), text.as_bytes().to_vec()),
+            Some(_) => {
+                let number = [-1, 0, 3][usize::try_from(number).unwrap()];
+                (number.to_string(), i64::to_le_bytes(number).to_vec())
+            }
+            None => return assert!(self.queue.set_key_paused(&[], true).is_err()),
+        };
+        match self.random.below(5) {
+            0..3 => assert_eq!(self.queue.set_key_paused(&bytes, true).unwrap(), self.paused.insert(key)),
+            3 => assert_eq!(self.queue.set_key_paused(&bytes, false).unwrap(), self.paused.remove(&key)),
+            _ => {
+                assert_eq!(self.queue.resume_keys().unwrap(), !self.paused.is_empty());
+                self.paused.clear();
+            }
+        }
+        assert_eq!(self.queue.status().keys_paused, self.paused.len() as u64);
+    }
+
     fn delete(&mut self) {
         let ids: Vec<u64> = (0..6).map(|_| self.random.below(self.next + 2)).collect();
         let (number, at) = self.pick();
@@ -355,7 +382,8 @@ impl Run {
             40..60 => self.wait(),
             60..70 => self.finish(),
             70..76 => self.delete(),
-            76..90 => pass_ms(self.random.below(4000)),
+            76..88 => pass_ms(self.random.below(4000)),
+            88..90 => self.pause(),
             90..93 => self.queue.maintain().unwrap(),
             93..95 => self.queue.compact().unwrap(),
             95..99 => self.reopen(),

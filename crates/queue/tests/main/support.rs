@@ -342,7 +342,11 @@ pub(crate) fn altered(
     while let Some((_, row)) = cursor.advance().unwrap() {
         new.publish(&[row], None).unwrap();
     }
-    queue.copied_to(&new).unwrap();
+    if let Err(error) = queue.copied_to(&new) {
+        queue.end_copy();
+        engine.remove(copy).unwrap();
+        return Err(error);
+    }
     engine.rename(Path::new(FOLDER), away).unwrap();
     queue.replaced_by(&new, || engine.rename(copy, Path::new(FOLDER))).unwrap();
     queue.end_copy();

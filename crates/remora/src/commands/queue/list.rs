@@ -87,13 +87,22 @@ fn row(name: &str, width: usize, cells: &[String; 9], options: &str) -> String {
     text.trim_end().to_owned()
 }
 
+/// What of a queue is paused, before its options.
+fn paused(line: &Line) -> String {
+    match (line.paused, line.keys_paused) {
+        (0, 0) => String::new(),
+        (0, keys) => format!("{keys} keys paused, "),
+        _ => "paused ".to_owned(),
+    }
+}
+
 fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()> {
     if report.is_json() {
         report.message(&json!({
             "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
             "leased": line.leased, "due_later": line.later, "dead": line.dead, "buried": line.buried,
             "behind": line.behind, "left_out": line.left_out, "kept": line.kept, "oldest_s": line.oldest_s,
-            "paused": line.paused > 0, "options": options,
+            "paused": line.paused > 0, "keys_paused": line.keys_paused, "options": options,
         }))?;
         return Ok(());
     }
@@ -102,7 +111,7 @@ fn show(line: &Line, options: &str, width: usize, report: &Report) -> Result<()>
     let [waiting, behind, owned, leased, later, dead, buried, kept] = counts.map(|count| count.to_string());
     let cells = [waiting, behind, owned, leased, later, dead, buried, kept, age(line.oldest_s)];
     // The server writes the names of options in backquotes.
-    let options = format!("{}{}", if line.paused > 0 { "paused " } else { "" }, options.replace('`', ""));
+    let options = format!("{}{}", paused(line), options.replace('`', ""));
     report.data(&row(&line.name, width, &cells, &options))?;
     Ok(())
 }

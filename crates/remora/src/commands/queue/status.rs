@@ -36,13 +36,14 @@ struct Further {
     of: fn(&Sample) -> Option<String>,
 }
 
-const FURTHER: [Further; 6] = [
+const FURTHER: [Further; 7] = [
     Further {
         name: "rows/sync",
         width: 9,
         of: |sample| sample.rows_per_sync.map(|rows| format!("{rows:.1}")),
     },
     Further { name: "paused", width: 6, of: |sample| some(sample.line.paused) },
+    Further { name: "keys paused", width: 11, of: |sample| some(sample.line.keys_paused) },
     Further { name: "keys", width: 7, of: |sample| some(sample.line.keys_busy) },
     Further { name: "open", width: 7, of: |sample| some(sample.line.transactions) },
     Further { name: "prepared", width: 8, of: |sample| some(sample.line.prepared) },
@@ -206,7 +207,7 @@ fn tell(Sample { line, rates, rows_per_sync, spans }: &Sample, report: &Report) 
         "due_later": line.later, "dead": line.dead, "waiters": line.waiters, "oldest_s": line.oldest_s,
         "bytes": line.bytes, "rows_written": line.written, "rows_removed": line.removed,
         "keys_busy": line.keys_busy, "transactions": line.transactions, "prepared": line.prepared,
-        "in_doubt": line.in_doubt, "paused": line.paused > 0,
+        "in_doubt": line.in_doubt, "paused": line.paused > 0, "keys_paused": line.keys_paused,
         "in_per_s": rates.map(|rates| rates.0), "out_per_s": rates.map(|rates| rates.1),
         "rows_per_sync": rows_per_sync,
         "waited": classes(&spans.waited), "worked": classes(&spans.worked),
