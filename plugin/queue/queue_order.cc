@@ -12,6 +12,11 @@
 #include "queue_order.h"
 #include "queue_row.h"
 
+extern "C" {
+/* Exported by the server, but not declared in its headers. */
+CHARSET_INFO *thd_charset(THD *thd);
+}
+
 /* The number of a column among those that are stored. */
 static int number_of(const TABLE *table, const queue_info_columns &info_columns, const Field *field)
 {

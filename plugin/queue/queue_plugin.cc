@@ -54,6 +54,7 @@ static const Shown shown_queues[]= {
     {"dead", &rq_status::dead},
     {"behind", &rq_status::behind},
     {"keys_busy", &rq_status::keys_busy},
+    {"keys_paused", &rq_status::keys_paused},
     {"transactions", &rq_status::transactions},
     {"prepared", &rq_status::prepared},
     {"in_doubt", &rq_status::in_doubt},

@@ -1,4 +1,4 @@
-//! A queue that is paused: nobody gets a row, everything else continues.
+//! A queue that is paused, or keys of it: nobody gets a row of it, everything else continues.
 
 use crate::server::Server;
 
@@ -59,4 +59,85 @@ fn who_may_not_alter_a_queue_may_not_pause_it() {
     one.run("GRANT SELECT ON d.* TO worker@localhost");
     let error = worker.error("SELECT queue_resume('d.t')");
     assert!(error.contains("read-only"), "{error}");
+}
+
+const SEVERAL: &str = "SELECT v FROM t WHERE queue_wait_n(9, 't', 0)";
+
+#[test]
+fn a_paused_key_gives_nobody_a_row_and_the_others_go_on() {
+    let mut server = Server::start();
+    let mut one = server.connect("keys");
+    one.run("CREATE TABLE t (v INT, k VARCHAR(20) COLLATE utf8mb4_bin, at INT DEFAULT (UNIX_TIMESTAMP())) ENGINE=QUEUE FIFO=k");
+    one.run("INSERT INTO t (v, k) VALUES (1, 'b'), (2, 'c'), (3, NULL)");
+    assert_eq!(one.value("SELECT queue_pause('t', 'b')"), Some(1));
+    assert_eq!(one.value("SELECT queue_pause('keys.t', 'b')"), Some(0), "it is already");
+    let paused = "SELECT keys_paused * 10 + behind FROM information_schema.queues WHERE table_schema = 'keys'";
+    assert_eq!(one.value(paused), Some(11));
+    assert_eq!(one.column(SEVERAL), [2, 3]);
+    one.value("SELECT queue_end()");
+    // The key keeps its type, if not its name.
+    one.run("ALTER TABLE t CHANGE k q VARCHAR(20) COLLATE utf8mb4_bin, FIFO=q");
+    for change in ["FIFO=''", "MODIFY q VARBINARY(20)", "FIFO=v"] {
+        let error = one.error(&format!("ALTER TABLE t {change}"));
+        assert!(error.contains("1 keys of the queue are paused"), "{change}: {error}");
+    }
+    assert_eq!(one.column(SEVERAL), [0; 0]);
+    server.0.kill().unwrap();
+    server.0.restart().unwrap();
+    let (mut one, mut two) = (server.connect("keys"), server.connect("keys"));
+    assert_eq!(one.column(SEVERAL), [0; 0]);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| server.connect("keys").column("SELECT v FROM t WHERE queue_wait('t', 60)"));
+        one.until_waiting(1);
+        assert_eq!(two.value("SELECT queue_resume('t', 'b')"), Some(1));
+        assert_eq!(waits.join().unwrap(), [1]);
+    });
+    assert_eq!(two.value("SELECT queue_resume('t', 'b')"), Some(0));
+    two.value("SELECT queue_pause('t', 'x')");
+    two.value("SELECT queue_pause('t', 'y')");
+    assert_eq!(two.value("SELECT queue_resume('t')"), Some(0), "the queue was not paused");
+    assert_eq!(two.value(paused), Some(20));
+    assert_eq!(two.value("SELECT queue_resume('t', NULL)"), Some(1), "all keys");
+    assert_eq!(two.value(paused), Some(0));
+}
+
+#[test]
+fn a_key_is_a_value_of_its_column() {
+    let server = Server::start();
+    let mut one = server.connect("types");
+    for (column, value, other, wrong) in [
+        ("INT", "7", "70", "'7x'"),
+        ("BIGINT UNSIGNED", "18446744073709551615", "1", "-1"),
+        ("DECIMAL(10,2)", "'1.5'", "1", "'x'"),
+        ("VARCHAR(3) COLLATE latin1_bin", "'a\u{e9}'", "'a'", "'abcd'"),
+        ("CHAR(9) COLLATE utf8mb4_bin", "'a'", "'b'", "'abcdefghij'"),
+        ("TEXT COLLATE utf8mb4_bin", "'a'", "'A'", ""),
+        ("VARBINARY(20)", "x'00ff27'", "x'00'", "'123456789012345678901'"),
+        ("ENUM('red', 'green')", "'green'", "'red'", "'blue'"),
+        ("DATETIME(3)", "'2026-01-02 03:04:05.678'", "'2026-01-02 03:04:05'", "'then'"),
+        ("TIMESTAMP NULL", "'2026-01-02 03:04:05'", "'2026-01-02 03:04:06'", "'then'"),
+        ("UUID", "'12345678-1234-5678-9abc-def012345678'", "'02345678-1234-5678-9abc-def012345678'", "'1'"),
+        ("INET6", "'::1'", "'::2'", "'x'"),
+    ] {
+        one.run(&format!("CREATE OR REPLACE TABLE t (v INT, k {column}, body BLOB) ENGINE=QUEUE RATE='9/9' RATE_KEY=k"));
+        one.run(&format!("INSERT INTO t VALUES (1, {value}, 'x'), (2, {other}, 'x')"));
+        assert_eq!(one.value(&format!("SELECT queue_pause('t', {value})")), Some(1), "{column}");
+        assert_eq!(one.column(SEVERAL), [2], "{column}");
+        assert_eq!(one.value(&format!("SELECT queue_resume('t', {value})")), Some(1), "{column}");
+        assert_eq!(one.column(SEVERAL), [1], "{column}");
+        one.value("SELECT queue_end()");
+        if !wrong.is_empty() {
+            let error = one.error(&format!("SELECT queue_pause('t', {wrong})"));
+            assert!(error.contains("1210") && error.contains("column 'k' can't have the value"), "{column}: {error}");
+        }
+    }
+    let error = one.error("SELECT queue_pause('t', NULL)");
+    assert!(error.contains("a row with NULL has no key"), "{error}");
+    one.run("CREATE TABLE plain (v INT) ENGINE=QUEUE");
+    let error = one.error("SELECT queue_pause('plain', 1)");
+    assert!(error.contains("rows of this queue have no keys"), "{error}");
+    one.run("CREATE USER worker@localhost");
+    one.run("GRANT SELECT, INSERT, DELETE ON types.* TO worker@localhost");
+    let error = server.connect_as("worker").error("SELECT queue_resume('types.t', '::1')");
+    assert!(error.contains("no privilege for this on types.t"), "{error}");
 }
