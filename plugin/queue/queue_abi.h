@@ -564,6 +564,11 @@ typedef void (*rq_each_row_fn)(void *rows, const rq_slice *values, size_t count)
  */
 typedef unsigned int (*rq_query_fn)(void *connection, rq_slice sql, rq_each_row_fn each, void *rows, rq_error *failed);
 
+/*
+ Writes the folder of a table's queue into a buffer.
+ */
+typedef void (*RqFolderOf)(rq_slice database, rq_slice table, rq_error *folder);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1059,7 +1064,7 @@ void rq_scheduler_free(rq_scheduler *scheduler);
  Delivers the ticks that have come. `connection` is for `query`; `tell` writes into the error log.
  `sleep_ms`: in how many milliseconds to call this again.
  */
-int rq_scheduler_pass(rq_scheduler *scheduler, rq_query_fn query, void *connection, void (*tell)(rq_slice text), uint64_t *sleep_ms, rq_error *error);
+int rq_scheduler_pass(rq_scheduler *scheduler, rq_query_fn query, void *connection, RqFolderOf folder_of, void (*tell)(rq_slice text), uint64_t *sleep_ms, rq_error *error);
 
 /*
  When a schedule comes next after a time; both in microseconds since 1970, and with `INT64_MIN` after now.

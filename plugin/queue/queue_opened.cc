@@ -79,6 +79,15 @@ static std::string in_lower_case(std::string name)
   return lower;
 }
 
+std::string queue_folder_of_table(const std::string &db, const std::string &table)
+{
+  const bool lower= lower_case_table_names;
+  char path[FN_REFLEN + 1];
+  const uint length= build_table_filename(path, sizeof(path) - 8, (lower ? in_lower_case(db) : db).c_str(),
+                                          (lower ? in_lower_case(table) : table).c_str(), ".queue", 0);
+  return std::string(path, length);
+}
+
 /* What somebody may do with a table. */
 enum class Granted { nothing, columns, all };
 
@@ -212,9 +221,7 @@ bool queue_opened::open(THD *thd, const queue_name &named, privilege_t privilege
   if (may == Granted::nothing)
     return refuse(ER_TABLEACCESS_DENIED_ERROR, "no privilege for this on " + name);
   by_columns= may == Granted::columns;
-  char path[FN_REFLEN + 1];
-  const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), table.c_str(), ".queue", 0);
-  folder.assign(path, length);
+  folder= queue_folder_of_table(db, table);
   return find(thd);
 }
 

@@ -44,6 +44,9 @@ struct queue_name {
 /* The table as tokens name it: `db.table`, in backticks where queue_name needs them. */
 std::string queue_text_of_name(const std::string &db, const std::string &table);
 
+/* The folder of a table's queue, whether or not there is one. */
+std::string queue_folder_of_table(const std::string &db, const std::string &table);
+
 /* The database and the table of a queue in this folder, `./db/table.queue`, encoded like names of files. */
 std::pair<std::string, std::string> queue_names_of(const std::string &folder);
 

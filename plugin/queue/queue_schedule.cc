@@ -17,6 +17,7 @@
 
 #include "queue_abi.h"
 #include "queue_call.h"
+#include "queue_opened.h"
 #include "queue_schedule.h"
 
 static std::thread scheduler;
@@ -27,6 +28,12 @@ static bool scheduler_stops;
 static rq_slice slice_of(const std::string &text)
 {
   return {reinterpret_cast<const uchar *>(text.data()), text.size()};
+}
+
+static void folder_of(rq_slice database, rq_slice table, rq_error *folder)
+{
+  const auto text= [](rq_slice name) { return std::string(reinterpret_cast<const char *>(name.bytes), name.len); };
+  strmake_buf(folder->text, queue_folder_of_table(text(database), text(table)).c_str());
 }
 
 static void tell_log(rq_slice text)
@@ -78,7 +85,7 @@ static uint64_t pass(rq_scheduler *runner)
   if (!mysql)
     return sleep_ms;
   rq_error error;
-  if (mysql_real_connect_local(mysql) && rq_scheduler_pass(runner, query, mysql, tell_log, &sleep_ms, &error))
+  if (mysql_real_connect_local(mysql) && rq_scheduler_pass(runner, query, mysql, folder_of, tell_log, &sleep_ms, &error))
     sql_print_error("Queue: schedules: %s", error.text);
   mysql_close(mysql);
   return sleep_ms;

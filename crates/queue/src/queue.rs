@@ -19,6 +19,7 @@ mod rate_limit;
 pub(crate) mod reader;
 pub(crate) mod readers;
 pub(crate) mod retention;
+mod row_name;
 mod scan_progress;
 pub(crate) mod shared;
 pub(crate) mod state;

@@ -29,7 +29,10 @@ const NO_TABLE: [u32; 2] = [1146, 1049];
 
 /// The columns of [`TABLE`] that a tick depends on.
 const COLUMNS: &str = "name, spec, zone, target, body, missed, grace, since, \
-                       GREATEST(since, COALESCE(last_tick, since))";
+                       GREATEST(since, COALESCE(last_tick, since)), overlap, COALESCE(last_row, '')";
+
+/// What is shown of a schedule whose last tick was left out.
+const LEFT_OUT: &str = "the last tick was left out, because the message before it waits or somebody has it";
 
 /// A connection to the server that the engine runs in.
 pub trait Session {
@@ -38,6 +41,15 @@ pub trait Session {
     /// # Errors
     /// What the server says.
     fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failed>;
+
+    /// The first row that the last COMMIT put into a queue, as [`Session::has_row`] takes it; says so once.
+    fn committed_row(&mut self) -> Option<String>;
+
+    /// Whether that row still waits in the queue, or somebody has it.
+    ///
+    /// # Errors
+    /// When the queue can't be read.
+    fn has_row(&mut self, target: &Target, row: &str) -> Result<bool, Failed>;
 }
 
 /// A statement failed.
@@ -66,7 +78,17 @@ pub struct Pass {
 pub struct Runner {
     /// The next tick of each schedule, so that an expression is evaluated when it comes and not at each pass.
     known: BTreeMap<String, Known>,
+    /// The message of the last tick of each schedule that is to leave ticks out. The table has it too, but it
+    /// can't be written there in the same transaction.
+    rows: BTreeMap<String, TickRow>,
     said: BTreeSet<String>,
+}
+
+/// The row that a tick became.
+#[derive(Debug, Clone)]
+struct TickRow {
+    tick: Timestamp,
+    row: String,
 }
 
 #[derive(Debug)]
@@ -88,6 +110,9 @@ struct Row {
     since: String,
     /// The tick that was delivered last, or `since` if that is later.
     after: Timestamp,
+    overlap: String,
+    /// The message of the last tick that is known; empty if there is none.
+    last_row: String,
 }
 
 /// Why a tick was not delivered.
@@ -156,7 +181,7 @@ impl Runner {
                         continue;
                     }
                     let entry = entry.map_or_else(|| Known::new(row, session, &mut shown), Ok)?;
-                    match entry.attempt(session, now, &mut shown)? {
+                    match entry.attempt(session, now, (&mut shown, &mut self.rows))? {
                         Ok(delivered) => pass.delivered += delivered,
                         Err(why) => self.tell(pass, format!("schedule '{}': {why}", entry.row.name)),
                     }
@@ -170,6 +195,7 @@ impl Runner {
             }
             known.insert(entry.row.name.clone(), entry);
         }
+        self.rows.retain(|name, _| known.contains_key(name));
         self.known = known;
         Ok(())
     }
@@ -243,6 +269,11 @@ fn show(session: &mut dyn Session, sql: &str) -> Result<(), Failed> {
 }
 
 impl Row {
+    /// Whether a tick is left out while the message of the one before is there.
+    fn skips(&self) -> bool {
+        self.overlap == "skip"
+    }
+
     /// None if a value is NULL, or a time that is none.
     fn read(values: Vec<Option<String>>) -> Option<Row> {
         let mut values = values.into_iter();
@@ -257,6 +288,8 @@ impl Row {
             grace_s: next()?.parse().ok()?,
             since: next()?,
             after: next()?.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(),
+            overlap: next()?,
+            last_row: next()?,
         })
     }
 }
@@ -286,9 +319,9 @@ impl Known {
         &self,
         session: &mut dyn Session,
         now: Timestamp,
-        shown: &mut Shown,
+        (shown, rows): (&mut Shown, &mut BTreeMap<String, TickRow>),
     ) -> Result<Result<usize, String>, Failed> {
-        let why = match self.take(session, now) {
+        let why = match self.take(session, now, rows) {
             Ok(delivered) => return Ok(Ok(delivered)),
             Err(Undelivered::Wrong(why)) => why,
             Err(Undelivered::Server(error)) if PASSING.contains(&error.code) => return Ok(Ok(0)),
@@ -299,7 +332,12 @@ impl Known {
     }
 
     /// Delivers what has come, in one transaction. How many messages that were.
-    fn take(&self, session: &mut dyn Session, now: Timestamp) -> Result<usize, Undelivered> {
+    fn take(
+        &self,
+        session: &mut dyn Session,
+        now: Timestamp,
+        rows: &mut BTreeMap<String, TickRow>,
+    ) -> Result<usize, Undelivered> {
         if *self.next.as_ref().map_err(Error::clone)? > now {
             return Ok(0);
         }
@@ -307,21 +345,76 @@ impl Known {
         let missed = Missed::named(&row.missed).unwrap_or(Missed::Once);
         let schedule = Schedule::parse(&row.spec, &row.zone)?;
         let grace = SignedDuration::from_secs(i64::from(row.grace_s));
-        let Some(due) = schedule.due(row.after, now, missed, grace) else { return Ok(0) };
+        let Some(mut due) = schedule.due(row.after, now, missed, grace) else { return Ok(0) };
         let target = Target::parse(&row.target)?;
-        let insert = if due.ticks.is_empty() { None } else { Some(target.insert(&row.body, &due.ticks)?) };
         check_target(session, &target, &row.target)?;
+        let is_left_out = row.skips() && !due.ticks.is_empty() && self.is_there(session, &target, rows)?;
+        if row.skips() {
+            // Of several, the message of the first waits when the others come.
+            due.ticks.truncate(usize::from(!is_left_out));
+        }
+        let insert = if due.ticks.is_empty() { None } else { Some(target.insert(&row.body, &due.ticks)?) };
         let next = schedule.next(due.last).map_or_else(|| "NULL".to_owned(), |next| quoted(&time(next)));
+        let error = if is_left_out { quoted(LEFT_OUT) } else { "NULL".to_owned() };
         let update = format!(
-            "UPDATE {TABLE} SET last_tick = {}, next_tick = {next}, error = NULL WHERE name = {}",
+            "UPDATE {TABLE} SET last_tick = {}, next_tick = {next}, error = {error} WHERE name = {}",
             quoted(&time(due.last)),
             quoted(&row.name)
         );
+        let delivers = insert.is_some();
         let result = self.commit(session, insert, &update);
         if result.is_err() {
             session.query("ROLLBACK")?;
         }
-        Ok(if result? { due.ticks.len() } else { 0 })
+        let committed = session.committed_row();
+        if !result? {
+            return Ok(0);
+        }
+        if row.skips() {
+            self.note_row(session, due.last, (committed.filter(|_| delivers), delivers), rows)?;
+        }
+        Ok(due.ticks.len())
+    }
+
+    /// Whether the message of the tick before waits or somebody has it.
+    fn is_there(
+        &self,
+        session: &mut dyn Session,
+        target: &Target,
+        rows: &BTreeMap<String, TickRow>,
+    ) -> Result<bool, Failed> {
+        let noted = rows.get(&self.row.name).filter(|noted| noted.tick == self.row.after);
+        let row = noted.map_or(&self.row.last_row, |noted| &noted.row);
+        if row.is_empty() { Ok(false) } else { session.has_row(target, row) }
+    }
+
+    /// Notes the message of a tick that was delivered. If the server dies before it is in the table, the next
+    /// tick does not know it.
+    fn note_row(
+        &self,
+        session: &mut dyn Session,
+        tick: Timestamp,
+        (row, is_new): (Option<String>, bool),
+        rows: &mut BTreeMap<String, TickRow>,
+    ) -> Result<(), Failed> {
+        let name = &self.row.name;
+        if !is_new {
+            // That of the tick before is still the one that counts.
+            rows.get_mut(name).into_iter().for_each(|noted| noted.tick = tick);
+            return Ok(());
+        }
+        let Some(row) = row else {
+            rows.remove(name);
+            return Ok(());
+        };
+        let sql = format!(
+            "UPDATE {TABLE} SET last_row = {} WHERE name = {} AND last_tick = {}",
+            quoted(&row),
+            quoted(name),
+            quoted(&time(tick))
+        );
+        rows.insert(name.clone(), TickRow { tick, row });
+        show(session, &sql)
     }
 
     /// Writes the messages and the time of the tick together; false if somebody changed the schedule

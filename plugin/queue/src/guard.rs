@@ -45,7 +45,7 @@ impl Fault {
         }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Fault::Queue(error) => error.to_string(),
             Fault::Condition(error) => error.to_string(),

@@ -1,13 +1,21 @@
 //! Schedules: the engine's thread for them, which runs SQL by a function of the server's side, and when a
 //! schedule comes.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::cell::RefCell;
+use std::ffi::{OsStr, c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use jiff::Timestamp;
-use schedule::{Failed, Runner, Schedule, Session};
+use queue::PreparedTransaction;
+use schedule::{Failed, Runner, Schedule, Session, Target};
 
 use crate::abi::{RQ_CONDITION, RQ_OK, RqError, RqSlice, array};
+use crate::alter_copy::open;
 use crate::guard::{Fault, guard};
+
+/// The server's number of errors of storage engines.
+const UNREADABLE: u32 = 1296;
 
 /// Is given a row of a result. A value without bytes is NULL.
 pub type RqEachRow = extern "C" fn(rows: *mut c_void, values: *const RqSlice, count: usize);
@@ -22,6 +30,23 @@ pub type RqQuery = extern "C" fn(
     failed: *mut RqError,
 ) -> c_uint;
 
+/// Writes the folder of a table's queue into a buffer.
+pub type RqFolderOf = extern "C" fn(database: RqSlice, table: RqSlice, folder: *mut RqError);
+
+thread_local! {
+    /// On the thread of the schedules, while it runs: the first row that its last COMMIT put into a queue.
+    static COMMITTED: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
+}
+
+/// Notes what is about to be committed, if the thread wants to know.
+pub(crate) fn note_commit(prepared: &PreparedTransaction) {
+    COMMITTED.with_borrow_mut(|committed| {
+        if let Some(row) = committed {
+            *row = prepared.first_row();
+        }
+    });
+}
+
 /// What delivers the ticks of schedules.
 pub struct RqScheduler {
     runner: Runner,
@@ -31,6 +56,7 @@ pub struct RqScheduler {
 struct Connection {
     connection: *mut c_void,
     query: RqQuery,
+    folder_of: RqFolderOf,
 }
 
 type Rows = Vec<Vec<Option<String>>>;
@@ -48,6 +74,11 @@ extern "C" fn add_row(rows: *mut c_void, values: *const RqSlice, count: usize) {
     rows.push(values.iter().map(text).collect());
 }
 
+fn text_of(buffer: &RqError) -> Vec<u8> {
+    let bytes = buffer.text.iter().take_while(|byte| **byte != 0);
+    bytes.map(|byte: &c_char| byte.cast_unsigned()).collect()
+}
+
 impl Session for Connection {
     fn query(&mut self, sql: &str) -> Result<Rows, Failed> {
         let mut rows = Rows::new();
@@ -58,9 +89,20 @@ impl Session for Connection {
         if code == 0 {
             return Ok(rows);
         }
-        let text =
-            failed.text.iter().take_while(|byte| **byte != 0).map(|byte: &c_char| byte.cast_unsigned());
-        Err(Failed { code, text: String::from_utf8_lossy(&text.collect::<Vec<u8>>()).into_owned() })
+        Err(Failed { code, text: String::from_utf8_lossy(&text_of(&failed)).into_owned() })
+    }
+
+    fn committed_row(&mut self) -> Option<String> {
+        COMMITTED.with_borrow_mut(|committed| committed.as_mut().and_then(Option::take))
+    }
+
+    fn has_row(&mut self, target: &Target, row: &str) -> Result<bool, Failed> {
+        let mut folder = RqError { text: [0; 512] };
+        let (database, table) = (target.database.as_bytes(), target.table.as_bytes());
+        (self.folder_of)(RqSlice::new(database), RqSlice::new(table), &raw mut folder);
+        let folder = text_of(&folder);
+        let found = open(Path::new(OsStr::from_bytes(&folder))).and_then(|queue| Ok(queue.has_row(row)?));
+        found.map_err(|fault| Failed { code: UNREADABLE, text: fault.text() })
     }
 }
 
@@ -84,6 +126,7 @@ pub unsafe extern "C" fn rq_scheduler_pass(
     scheduler: *mut RqScheduler,
     query: RqQuery,
     connection: *mut c_void,
+    folder_of: RqFolderOf,
     tell: extern "C" fn(text: RqSlice),
     sleep_ms: *mut u64,
     error: *mut RqError,
@@ -91,7 +134,9 @@ pub unsafe extern "C" fn rq_scheduler_pass(
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let scheduler = unsafe { &mut *scheduler };
-        let pass = scheduler.runner.pass(&mut Connection { connection, query }, now());
+        COMMITTED.set(Some(None));
+        let pass = scheduler.runner.pass(&mut Connection { connection, query, folder_of }, now());
+        COMMITTED.set(None);
         pass.told.iter().for_each(|text| tell(RqSlice::new(text.as_bytes())));
         // A millisecond more, because what is rounded down would come before the tick.
         let sleep = u64::try_from(pass.sleep.as_millis()).unwrap_or(u64::MAX).saturating_add(1);

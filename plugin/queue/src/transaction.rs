@@ -14,6 +14,7 @@ use crate::engine::random;
 use crate::fault;
 use crate::guard::Fault;
 use crate::pending_decisions;
+use crate::schedule;
 
 /// The transaction of a connection, over all queues that take part.
 #[derive(Default)]
@@ -249,6 +250,9 @@ impl Transactions {
         let Transactions { branches, remembered, .. } = std::mem::take(self);
         let mut open = Vec::new();
         for branch in branches {
+            if let Branch::Prepared(prepared) = &branch {
+                schedule::note_commit(prepared);
+            }
             match branch {
                 Branch::Open(transaction) => open.push(transaction),
                 Branch::Prepared(prepared) if remembered.is_some() => {

@@ -317,6 +317,12 @@ impl PreparedTransaction {
         &self.queue
     }
 
+    /// The name of the first row that it adds, for [`Queue::has_row`].
+    #[must_use]
+    pub fn first_row(&self) -> Option<String> {
+        self.queue.name_of_added(self.tx)
+    }
+
     /// Commits it or rolls it back. False when that could not be written and must be tried again; true also
     /// when the queue is gone or out of service, so that nothing is left to do before the next start.
     #[must_use]

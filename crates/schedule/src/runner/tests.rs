@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Failed, POLL, Pass, Runner, Session};
+use super::{Failed, LEFT_OUT, POLL, Pass, Runner, Session};
+use crate::Target;
 
 type Rows = Vec<Vec<Option<String>>>;
 
@@ -19,6 +20,9 @@ struct Server {
     /// A statement that begins so fails with this.
     fails: Option<(&'static str, u32)>,
     statements: usize,
+    /// The rows that are in the queue, by their names.
+    there: Vec<String>,
+    committed: Option<String>,
 }
 
 const MADE: &str = "2026-01-02 00:00:00.000000";
@@ -27,7 +31,8 @@ impl Server {
     fn new(spec: &str, missed: &str) -> Server {
         let row = ["one", spec, "UTC", "db.q", r#"{"at": "{tick}"}"#, missed, "60", MADE, MADE]
             .map(|text| Some(text.to_owned()));
-        let row = row.into_iter().chain([None, None]).collect();
+        let more = ["allow", ""].map(|text| Some(text.to_owned()));
+        let row = row.into_iter().chain(more).chain([None, None]).collect();
         let globals = [("read_only", "0"), ("wsrep_on", "0")].into();
         let tables =
             [("'q'", ("QUEUE", "`TRANSACTIONAL`=1")), ("'plain'", ("QUEUE", "")), ("'i'", ("InnoDB", ""))]
@@ -40,7 +45,7 @@ impl Server {
     }
 
     fn error(&self) -> Option<&str> {
-        self.rows[0][10].as_deref()
+        self.rows[0][12].as_deref()
     }
 
     fn pass(&mut self, runner: &mut Runner, now: &str) -> Pass {
@@ -78,7 +83,9 @@ impl Session for Server {
                 (self.rows, self.messages) = (rows, messages);
             }
         } else if sql == "COMMIT" {
-            self.before = None;
+            let before = self.before.take().map_or(0, |(_, messages)| messages.len());
+            self.committed = (self.messages.len() > before).then(|| format!("row {}", self.messages.len()));
+            self.there.extend(self.committed.clone());
         } else if sql.starts_with("INSERT") {
             let values = sql.split_once("VALUES ").unwrap().1;
             self.messages.extend(values.split(", ").map(str::to_owned));
@@ -86,17 +93,50 @@ impl Session for Server {
             let tick = rest.split('\'').next().unwrap().to_owned();
             self.set(8, Some(&tick));
             let next = rest.split_once("next_tick = '").unwrap().1;
-            self.set(9, next.split('\'').next());
-            self.set(10, None);
+            self.set(11, next.split('\'').next());
+            let error = rest.split_once("error = '").and_then(|(_, why)| why.split('\'').next());
+            self.set(12, error);
+        } else if let Some((_, rest)) = sql.split_once("SET last_row = '") {
+            self.set(10, rest.split('\'').next());
         } else if let Some((_, rest)) = sql.split_once("error = '") {
             let why = rest.split("' WHERE").next().unwrap().replace("''", "'");
-            self.set(10, Some(&why));
+            self.set(12, Some(&why));
         } else if let Some((_, rest)) = sql.split_once("next_tick = ") {
-            self.set(9, rest.strip_prefix('\'').and_then(|time| time.split('\'').next()));
+            self.set(11, rest.strip_prefix('\'').and_then(|time| time.split('\'').next()));
         } else {
             assert!(sql.starts_with("SET "), "{sql}");
         }
         Ok(Vec::new())
+    }
+
+    fn committed_row(&mut self) -> Option<String> {
+        self.committed.take()
+    }
+
+    fn has_row(&mut self, target: &Target, row: &str) -> Result<bool, Failed> {
+        assert_eq!(target.table, "q");
+        match self.fails.filter(|(start, _)| *start == "has_row") {
+            Some((_, code)) => Err(Failed { code, text: format!("error {code}") }),
+            None => Ok(self.there.iter().any(|there| there == row)),
+        }
+    }
+}
+
+/// A server that does something else at a statement.
+struct With<'server, F>(&'server mut Server, F);
+
+impl<F: FnMut(&mut Server, &str)> Session for With<'_, F> {
+    fn query(&mut self, sql: &str) -> Result<Rows, Failed> {
+        (self.1)(self.0, sql);
+        self.0.query(sql)
+    }
+
+    fn committed_row(&mut self) -> Option<String> {
+        self.0.committed_row()
+    }
+
+    fn has_row(&mut self, target: &Target, row: &str) -> Result<bool, Failed> {
+        self.0.has_row(target, row)
     }
 }
 
@@ -107,7 +147,7 @@ fn a_tick_is_delivered_once_and_the_next_one_waited_for() {
     assert_eq!(pass, Pass { sleep: POLL * 3 / 4, told: Vec::new(), delivered: 0 });
     assert_eq!(server.pass(&mut runner, "2026-01-02T01:00:00Z").delivered, 1);
     assert_eq!(server.messages, ["('2026-01-02 01:00:00.000000')"]);
-    assert_eq!(server.rows[0][9].as_deref(), Some("2026-01-02 02:00:00.000000"));
+    assert_eq!(server.rows[0][11].as_deref(), Some("2026-01-02 02:00:00.000000"));
     assert_eq!(server.pass(&mut runner, "2026-01-02T01:00:00.1Z").delivered, 0);
     // Another runner: the server was restarted. Its clock was set back.
     let mut runner = Runner::default();
@@ -213,18 +253,14 @@ fn a_server_that_must_not_write_delivers_nothing() {
 
 #[test]
 fn a_server_that_is_made_read_only_while_it_delivers_takes_it_back() {
-    struct HandedOver<'server>(&'server mut Server);
-    impl Session for HandedOver<'_> {
-        fn query(&mut self, sql: &str) -> Result<Rows, Failed> {
-            if sql.starts_with("INSERT") {
-                self.0.globals.insert("read_only", "1");
-            }
-            self.0.query(sql)
-        }
-    }
     let (mut server, mut runner) = (Server::new("0 * * * *", "once"), Runner::default());
     let now = "2026-01-02T01:00:00Z".parse().unwrap();
-    assert_eq!(runner.pass(&mut HandedOver(&mut server), now).delivered, 0);
+    let hand_over = |server: &mut Server, sql: &str| {
+        if sql.starts_with("INSERT") {
+            server.globals.insert("read_only", "1");
+        }
+    };
+    assert_eq!(runner.pass(&mut With(&mut server, hand_over), now).delivered, 0);
     assert_eq!((server.messages.len(), server.rows[0][8].as_deref()), (0, Some(MADE)));
 }
 
@@ -238,19 +274,73 @@ fn a_server_without_the_table_is_told_nothing() {
 
 #[test]
 fn a_schedule_that_was_changed_meanwhile_is_read_again() {
-    struct Changed<'server>(&'server mut Server);
-    impl Session for Changed<'_> {
-        fn query(&mut self, sql: &str) -> Result<Rows, Failed> {
-            if sql.contains("FOR UPDATE") {
-                self.0.set(4, Some(r#"{"at": "other"}"#));
-            }
-            self.0.query(sql)
-        }
-    }
     let (mut server, mut runner) = (Server::new("0 * * * *", "once"), Runner::default());
     let now = "2026-01-02T01:00:00Z".parse().unwrap();
-    assert_eq!(runner.pass(&mut Changed(&mut server), now).delivered, 0);
+    let change = |server: &mut Server, sql: &str| {
+        if sql.contains("FOR UPDATE") {
+            server.set(4, Some(r#"{"at": "other"}"#));
+        }
+    };
+    assert_eq!(runner.pass(&mut With(&mut server, change), now).delivered, 0);
     server.set(4, Some(r#"{"at": "other"}"#));
     assert_eq!(runner.pass(&mut server, now).delivered, 1);
     assert_eq!(server.messages, ["('other')"]);
+}
+
+#[test]
+fn a_tick_is_left_out_while_the_message_before_is_there() {
+    let (mut server, mut runner) = (Server::new("0 * * * *", "once"), Runner::default());
+    server.set(9, Some("skip"));
+    assert_eq!(server.pass(&mut runner, "2026-01-02T01:00:00Z").delivered, 1);
+    assert_eq!(server.rows[0][10].as_deref(), Some("row 1"));
+    for (hour, restarted) in [("02", false), ("03", false), ("04", true), ("05", true)] {
+        if restarted {
+            runner = Runner::default();
+        }
+        let pass = server.pass(&mut runner, &format!("2026-01-02T{hour}:00:00Z"));
+        assert_eq!((pass.delivered, pass.told), (0, Vec::new()), "{hour}");
+        assert_eq!(server.error(), Some(LEFT_OUT));
+        // The tick is over: it does not come when the message is gone.
+        assert_eq!(server.pass(&mut runner, &format!("2026-01-02T{hour}:00:01Z")).delivered, 0);
+    }
+    server.there.clear();
+    assert_eq!(server.pass(&mut runner, "2026-01-02T05:59:59Z").delivered, 0);
+    assert_eq!(server.pass(&mut runner, "2026-01-02T06:00:00Z").delivered, 1);
+    assert_eq!((server.error(), server.rows[0][10].as_deref()), (None, Some("row 2")));
+    assert_eq!(server.messages.len(), 2);
+    // A schedule that is gone is forgotten.
+    server.rows.clear();
+    server.pass(&mut runner, "2026-01-02T07:00:00Z");
+    assert!(runner.rows.is_empty());
+}
+
+#[test]
+fn a_message_that_could_not_be_noted_is_known_until_a_restart() {
+    let (mut server, mut runner) = (Server::new("0 * * * *", "once"), Runner::default());
+    server.set(9, Some("skip"));
+    // Somebody has locked the schedule right after the tick.
+    let lock = |server: &mut Server, sql: &str| {
+        server.fails = sql.contains("SET last_row = '").then_some(("UPDATE", 1205));
+    };
+    let now = "2026-01-02T01:00:00Z".parse().unwrap();
+    assert_eq!(runner.pass(&mut With(&mut server, lock), now).delivered, 1);
+    server.fails = None;
+    assert_eq!(server.pass(&mut runner, "2026-01-02T02:00:00Z").delivered, 0);
+    assert_eq!(server.pass(&mut runner, "2026-01-02T03:00:00Z").delivered, 0);
+    assert_eq!(server.pass(&mut Runner::default(), "2026-01-02T04:00:00Z").delivered, 1);
+}
+
+#[test]
+fn of_several_missed_ticks_one_is_delivered_if_they_must_not_overlap() {
+    let (mut server, mut runner) = (Server::new("0 * * * *", "all"), Runner::default());
+    server.set(9, Some("skip"));
+    assert_eq!(server.pass(&mut runner, "2026-01-02T03:30:00Z").delivered, 1);
+    assert_eq!(server.messages, ["('2026-01-02 01:00:00.000000')"]);
+    assert_eq!(server.rows[0][8].as_deref(), Some("2026-01-02 03:00:00.000000"));
+    assert_eq!(server.pass(&mut runner, "2026-01-02T04:00:00Z").delivered, 0);
+    // A queue that can't be looked at delivers nothing, and the tick comes later.
+    server.fails = Some(("has_row", 3));
+    assert_eq!(server.pass(&mut runner, "2026-01-02T05:00:00Z").told, ["schedule 'one': error 3"]);
+    (server.fails, server.there) = (None, Vec::new());
+    assert_eq!(server.pass(&mut runner, "2026-01-02T05:00:01Z").delivered, 1);
 }

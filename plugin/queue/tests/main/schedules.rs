@@ -225,3 +225,48 @@ fn a_replica_goes_on_where_its_source_was() {
     assert_eq!(all, span);
     assert_eq!(ticks(&mut one), before);
 }
+
+#[test]
+fn a_tick_is_left_out_while_the_message_before_waits_or_somebody_has_it() {
+    for log in [&[][..], &["--log-bin=log"]] {
+        let mut server = Server::start_with(log);
+        let mut client = server.connect("Over lap");
+        client.run("CREATE TABLE q (v INT, at INT NULL) ENGINE=QUEUE TRANSACTIONAL=1 DUE=at TRIES=9 BACKOFF='60,1,0'");
+        add(&mut client, "a", ("@every 1s", "UTC"), "`Over lap`.q", r#"{"v": 1}"#);
+        client.run("UPDATE mysql.queue_schedule SET overlap = 'skip'");
+        let (there, ticks) = ("SELECT COUNT(*) FROM q", "SELECT TIMESTAMPDIFF(SECOND, since, last_tick) FROM mysql.queue_schedule");
+        let two_ticks_later = |client: &mut Client, what: &str| {
+            let before = client.value(ticks).unwrap_or_default();
+            let more = format!("SELECT ({ticks}) >= {before} + 2");
+            until(client, &more, 1);
+            assert_eq!(client.value(there), Some(1), "{what}");
+            until(client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE error LIKE 'the last tick was left out%'", 1);
+        };
+        until(&mut client, there, 1);
+        until(&mut client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE last_row LIKE '%:1'", 1);
+        two_ticks_later(&mut client, "it waits");
+        server.0.stop().unwrap();
+        server.0.restart().unwrap();
+        client = server.connect("Over lap");
+        two_ticks_later(&mut client, "after a restart");
+        let mut owner = server.connect("Over lap");
+        assert_eq!(owner.column("SELECT v FROM q WHERE queue_wait('q', 0)"), [1]);
+        two_ticks_later(&mut client, "somebody has it");
+        owner.value("SELECT queue_abort()");
+        client.value("SELECT queue_nack(JSON_VALUE(queue_lease_json(60, 1, 'q', 0), '$[0].token'))");
+        two_ticks_later(&mut client, "it waits for its next try");
+        // It is gone: the next tick comes, and is told from the one before.
+        client.run("SET queue_show_owned = ON");
+        client.run("DELETE FROM q");
+        client.run("TRUNCATE q");
+        until(&mut client, there, 1);
+        until(&mut client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE error IS NULL AND last_row LIKE '%:1'", 1);
+        assert_eq!(owner.column("SELECT v FROM q WHERE queue_wait('q', 0)"), [1]);
+        owner.value("SELECT queue_end()");
+        until(&mut client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE last_row LIKE '%:2'", 1);
+        // Without it ticks pile up.
+        client.run("UPDATE mysql.queue_schedule SET overlap = 'allow'");
+        until(&mut client, there, 3);
+        server.0.stop().unwrap();
+    }
+}
