@@ -71,7 +71,8 @@ fn open_parts(files: &DataFiles<'_>, folder: &Path) -> io::Result<Option<Vec<Tai
         names => names?,
     };
     let mut parts = Vec::new();
-    let is_part = |path: &PathBuf| file::is_queue_part(path) || PAUSED.iter().any(|name| path.ends_with(name));
+    let is_part =
+        |path: &PathBuf| file::is_queue_part(path) || PAUSED.iter().any(|name| path.ends_with(name));
     for path in names.into_iter().map(|name| folder.join(name)).filter(is_part) {
         match open_part(files, path) {
             Ok(part) => parts.push(part),
@@ -130,7 +131,12 @@ mod tests {
         let tails = open(&files, &["d/q.queue".into()], &mut copied, &mut staged).unwrap();
         let tails: Vec<_> =
             tails.iter().map(|tail| (tail.node.path.to_str().unwrap(), tail.node.len)).collect();
-        let expected = [("d/q.queue/2.0.seg", 8), ("d/q.queue/3.0.seg", 4), ("d/q.queue/paused", 0), ("d/q.queue/paused-keys", 4)];
+        let expected = [
+            ("d/q.queue/2.0.seg", 8),
+            ("d/q.queue/3.0.seg", 4),
+            ("d/q.queue/paused", 0),
+            ("d/q.queue/paused-keys", 4),
+        ];
         assert_eq!(tails, expected);
         let copied: Vec<_> = copied.iter().filter_map(|node| node.path.to_str()).collect();
         assert_eq!(copied, ["", "d", "d/q.queue"]);

@@ -272,7 +272,10 @@ impl Relay {
                     self.source.execute("SELECT queue_end()")?;
                     // Nobody is given its rows: that there is none does not mean that none is left.
                     if is_paused(&mut self.source, &route.queue)? {
-                        bail!("{} is paused, or keys of it are, so rows of it stay: call queue_resume() there first", route.queue);
+                        bail!(
+                            "{} is paused, or keys of it are, so rows of it stay: call queue_resume() there first",
+                            route.queue
+                        );
                     }
                     return Ok(Ended::Done);
                 }

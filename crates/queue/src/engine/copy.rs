@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::{Definition, Error};
 use crate::consumer::cursor::Cursor;
 use crate::format::dedupe::DedupeEntry;
 use crate::format::lease_record::{Lease, Phase};
@@ -21,6 +20,7 @@ use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::Notification;
 use crate::sync::MutexGuard;
+use crate::{Definition, Error};
 
 impl Queue {
     /// Lets nobody take a row until [`Queue::end_copy`], so that [`Queue::copy_cursor`] can copy the rows.

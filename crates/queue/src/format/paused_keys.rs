@@ -30,14 +30,18 @@ fn encode(keys: &BTreeSet<u64>) -> Vec<u8> {
 }
 
 fn decode(file: &Path, bytes: &[u8]) -> Result<BTreeSet<u64>, Error> {
-    let corrupt = || Error::Corrupt { file: file.to_owned(), what: "no list of paused keys".to_owned(), offset: 0 };
+    let corrupt =
+        || Error::Corrupt { file: file.to_owned(), what: "no list of paused keys".to_owned(), offset: 0 };
     let mut reader = ByteReader::new(bytes);
     if reader.array() != Some(MAGIC) {
         return Err(corrupt());
     }
     let version = reader.u16().ok_or_else(corrupt)?;
     if version != VERSION {
-        return Err(Error::Version { file: file.to_owned(), what: format!("paused keys of version {version}") });
+        return Err(Error::Version {
+            file: file.to_owned(),
+            what: format!("paused keys of version {version}"),
+        });
     }
     let (zero, sum) = (reader.u16(), reader.u32());
     let body = reader.rest();

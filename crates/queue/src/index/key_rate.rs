@@ -76,7 +76,10 @@ mod tests {
         assert_eq!((rate.left(7), rate.left(8), rate.due()), (1, 1, Some(1100)), "when all have left it");
         rate.note(7, 200);
         assert_eq!((rate.left(7), rate.left(8), rate.due()), (0, 1, Some(1000)), "when the next has");
-        assert_eq!((rate.forget_one(999), rate.forget_one(1000), rate.forget_one(1099)), (None, Some(7), None));
+        assert_eq!(
+            (rate.forget_one(999), rate.forget_one(1000), rate.forget_one(1099)),
+            (None, Some(7), None)
+        );
         assert_eq!((rate.left(7), rate.due()), (1, Some(1200)));
         assert_eq!((rate.forget_one(5000), rate.forget_one(5000)), (Some(8), Some(7)));
         assert_eq!((rate.forget_one(5000), rate.due(), rate.counts.len()), (None, None, 0));

@@ -32,11 +32,7 @@ impl Queue {
     }
 }
 
-fn deliver(
-    state: &mut State,
-    mut candidates: Vec<Candidate<'_>>,
-    now_ms: u64,
-) -> Result<(), Error> {
+fn deliver(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
     if state.index.has_groups() {
         candidates = group_heads(state, &candidates);
     }

@@ -83,9 +83,10 @@ impl Queue {
             }
             state.leases.next_check_ms = None;
             self.schedule_due(&mut state, clock.up_ms);
-            let more =
-                kept || state.leases.next_due(clock.up_ms).is_some() || state.scheduled.is_due(clock.wall_ms)
-                    || state.index.key_rate_due().is_some_and(|due| due <= clock.up_ms);
+            let more = kept
+                || state.leases.next_due(clock.up_ms).is_some()
+                || state.scheduled.is_due(clock.wall_ms)
+                || state.index.key_rate_due().is_some_and(|due| due <= clock.up_ms);
             if ended {
                 self.write_leases(state)?;
             } else {
@@ -102,9 +103,7 @@ impl Queue {
     /// Expires some leases and delays, and makes some due rows available. Returns whether leases or
     /// delays have expired.
     pub(crate) fn end_due_now(&self, state: &mut State) -> Result<bool, Error> {
-        if state.leases.due().is_none()
-            && state.scheduled.is_empty()
-            && state.index.key_rate_due().is_none()
+        if state.leases.due().is_none() && state.scheduled.is_empty() && state.index.key_rate_due().is_none()
         {
             return Ok(false);
         }

@@ -13,7 +13,8 @@ use crate::support::{
     prepared, session, set_wall, texts, timed, wall, whole_row, xid,
 };
 
-const DUE: Order = Order { due: Some(0), priority: None, fifo: None, concurrency: 0, age_s: 0, rate_key: None };
+const DUE: Order =
+    Order { due: Some(0), priority: None, fifo: None, concurrency: 0, age_s: 0, rate_key: None };
 
 fn due(sync: Sync) -> Definition {
     ordered(sync, WHOLE, DUE)

@@ -17,7 +17,8 @@ use crate::support::{
     session, text_of, texts, timed, whole_row, xid,
 };
 
-pub(crate) const FIFO: Order = Order { due: None, priority: None, fifo: Some(0), concurrency: 0, age_s: 0, rate_key: None };
+pub(crate) const FIFO: Order =
+    Order { due: None, priority: None, fifo: Some(0), concurrency: 0, age_s: 0, rate_key: None };
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::FaultDisk;
-use queue::{Dedupe, Definition, DeliveryRate, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, WaitOutcome};
+use queue::{
+    Dedupe, Definition, DeliveryRate, Engine, Filter, Order, Queue, RowId, Session, Sync, Target, WaitOutcome,
+};
 
 use crate::support::{
     FOLDER, Random, WHOLE, ordered, pass_ms, poll, prepared, session, set_wall, text_of, timed, wall,

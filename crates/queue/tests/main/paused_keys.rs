@@ -40,7 +40,8 @@ fn nobody_is_given_a_row_of_a_key_until_it_is_resumed() {
         // A row that was given is returned, and ended, as ever.
         owner.abort().unwrap();
         assert_eq!(queue.status().behind, if definition.order == FIFO { 3 } else { 2 });
-        let others = if definition.order == FIFO { vec!["a2", "a-", "b-"] } else { vec!["a2", "a-", "b2", "b-"] };
+        let others =
+            if definition.order == FIFO { vec!["a2", "a-", "b-"] } else { vec!["a2", "a-", "b2", "b-"] };
         assert_eq!(take(&mut taker, &queue, 9), others);
         taker.end().unwrap();
         // Over a restart, and emptying it.
@@ -56,8 +57,13 @@ fn nobody_is_given_a_row_of_a_key_until_it_is_resumed() {
         assert_eq!(opened.queue.status().keys_paused, 1);
         assert!(opened.queue.resume_keys().unwrap() && !opened.queue.resume_keys().unwrap());
         assert_eq!(opened.queue.status().keys_paused, 0);
-        let names: Vec<_> = opened.disk.names().into_iter().filter(|name| name.ends_with("paused-keys")).collect();
-        assert_eq!(names, [""; 0].map(std::path::PathBuf::from), "without paused keys it has the files of any queue");
+        let names: Vec<_> =
+            opened.disk.names().into_iter().filter(|name| name.ends_with("paused-keys")).collect();
+        assert_eq!(
+            names,
+            [""; 0].map(std::path::PathBuf::from),
+            "without paused keys it has the files of any queue"
+        );
     }
 }
 
@@ -71,7 +77,8 @@ fn who_waits_is_given_a_row_when_its_key_is_resumed() {
             let queue = queue.clone();
             move || {
                 let mut taker = session(1);
-                let mut options = WaitOptions { timeout: Some(Duration::from_secs(60)), ..WaitOptions::poll() };
+                let mut options =
+                    WaitOptions { timeout: Some(Duration::from_secs(60)), ..WaitOptions::poll() };
                 (taker.wait(&[all(&queue)], &mut options).unwrap(), texts(&taker, &queue))
             }
         });

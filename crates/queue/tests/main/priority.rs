@@ -13,7 +13,8 @@ use crate::support::{
     text_of, texts, timed, whole_row,
 };
 
-const PRIORITY: Order = Order { due: None, priority: Some(0), fifo: None, concurrency: 0, age_s: 0, rate_key: None };
+const PRIORITY: Order =
+    Order { due: None, priority: Some(0), fifo: None, concurrency: 0, age_s: 0, rate_key: None };
 
 fn put(queue: &Queue, rows: &[(Option<i64>, &str)]) {
     let rows: Vec<Vec<u8>> = rows.iter().map(|(priority, text)| whole_row(*priority, None, text)).collect();

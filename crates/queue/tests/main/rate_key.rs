@@ -37,7 +37,11 @@ fn so_many_rows_of_a_key_are_given_within_a_time_and_others_go_on() {
         assert_eq!(queue.status().behind, 3);
         assert_eq!(take(&mut one, queue, 1), ["a1"]);
         pass_ms(4000);
-        assert_eq!(take(&mut two, queue, 9), ["b1", "a2", "x-", "y-", "z-"], "without a key there is no limit");
+        assert_eq!(
+            take(&mut two, queue, 9),
+            ["b1", "a2", "x-", "y-", "z-"],
+            "without a key there is no limit"
+        );
         one.abort().unwrap();
         assert_eq!(take(&mut one, queue, 9), [""; 0], "what comes back is given again only at the rate");
         pass_ms(5999);

@@ -89,6 +89,8 @@ impl Session for Server {
         } else if sql.starts_with("INSERT") {
             let values = sql.split_once("VALUES ").unwrap().1;
             self.messages.extend(values.split(", ").map(str::to_owned));
+        } else if let Some((_, rest)) = sql.split_once("SET last_row = '") {
+            self.set(10, rest.split('\'').next());
         } else if let Some((_, rest)) = sql.split_once("last_tick = '") {
             let tick = rest.split('\'').next().unwrap().to_owned();
             self.set(8, Some(&tick));
@@ -96,8 +98,6 @@ impl Session for Server {
             self.set(11, next.split('\'').next());
             let error = rest.split_once("error = '").and_then(|(_, why)| why.split('\'').next());
             self.set(12, error);
-        } else if let Some((_, rest)) = sql.split_once("SET last_row = '") {
-            self.set(10, rest.split('\'').next());
         } else if let Some((_, rest)) = sql.split_once("error = '") {
             let why = rest.split("' WHERE").next().unwrap().replace("''", "'");
             self.set(12, Some(&why));

@@ -71,7 +71,8 @@ fn a_paused_key_gives_nobody_a_row_and_the_others_go_on() {
     one.run("INSERT INTO t (v, k) VALUES (1, 'b'), (2, 'c'), (3, NULL)");
     assert_eq!(one.value("SELECT queue_pause('t', 'b')"), Some(1));
     assert_eq!(one.value("SELECT queue_pause('keys.t', 'b')"), Some(0), "it is already");
-    let paused = "SELECT keys_paused * 10 + behind FROM information_schema.queues WHERE table_schema = 'keys'";
+    let paused =
+        "SELECT keys_paused * 10 + behind FROM information_schema.queues WHERE table_schema = 'keys'";
     assert_eq!(one.value(paused), Some(11));
     assert_eq!(one.column(SEVERAL), [2, 3]);
     one.value("SELECT queue_end()");
@@ -87,7 +88,8 @@ fn a_paused_key_gives_nobody_a_row_and_the_others_go_on() {
     let (mut one, mut two) = (server.connect("keys"), server.connect("keys"));
     assert_eq!(one.column(SEVERAL), [0; 0]);
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| server.connect("keys").column("SELECT v FROM t WHERE queue_wait('t', 60)"));
+        let waits =
+            scope.spawn(|| server.connect("keys").column("SELECT v FROM t WHERE queue_wait('t', 60)"));
         one.until_waiting(1);
         assert_eq!(two.value("SELECT queue_resume('t', 'b')"), Some(1));
         assert_eq!(waits.join().unwrap(), [1]);
@@ -119,7 +121,9 @@ fn a_key_is_a_value_of_its_column() {
         ("UUID", "'12345678-1234-5678-9abc-def012345678'", "'02345678-1234-5678-9abc-def012345678'", "'1'"),
         ("INET6", "'::1'", "'::2'", "'x'"),
     ] {
-        one.run(&format!("CREATE OR REPLACE TABLE t (v INT, k {column}, body BLOB) ENGINE=QUEUE RATE='9/9' RATE_KEY=k"));
+        one.run(&format!(
+            "CREATE OR REPLACE TABLE t (v INT, k {column}, body BLOB) ENGINE=QUEUE RATE='9/9' RATE_KEY=k"
+        ));
         one.run(&format!("INSERT INTO t VALUES (1, {value}, 'x'), (2, {other}, 'x')"));
         assert_eq!(one.value(&format!("SELECT queue_pause('t', {value})")), Some(1), "{column}");
         assert_eq!(one.column(SEVERAL), [2], "{column}");
@@ -128,7 +132,10 @@ fn a_key_is_a_value_of_its_column() {
         one.value("SELECT queue_end()");
         if !wrong.is_empty() {
             let error = one.error(&format!("SELECT queue_pause('t', {wrong})"));
-            assert!(error.contains("1210") && error.contains("column 'k' can't have the value"), "{column}: {error}");
+            assert!(
+                error.contains("1210") && error.contains("column 'k' can't have the value"),
+                "{column}: {error}"
+            );
         }
     }
     let error = one.error("SELECT queue_pause('t', NULL)");

@@ -230,17 +230,26 @@ fn a_replica_goes_on_where_its_source_was() {
 fn a_tick_is_left_out_while_the_message_before_waits_or_somebody_has_it() {
     for log in [&[][..], &["--log-bin=log"]] {
         let mut server = Server::start_with(log);
+        server.0.stop().unwrap();
+        server.0.restart().unwrap();
         let mut client = server.connect("Over lap");
         client.run("CREATE TABLE q (v INT, at INT NULL) ENGINE=QUEUE TRANSACTIONAL=1 DUE=at TRIES=9 BACKOFF='60,1,0'");
         add(&mut client, "a", ("@every 1s", "UTC"), "`Over lap`.q", r#"{"v": 1}"#);
         client.run("UPDATE mysql.queue_schedule SET overlap = 'skip'");
-        let (there, ticks) = ("SELECT COUNT(*) FROM q", "SELECT TIMESTAMPDIFF(SECOND, since, last_tick) FROM mysql.queue_schedule");
+        let (there, ticks) = (
+            "SELECT COUNT(*) FROM q",
+            "SELECT TIMESTAMPDIFF(SECOND, since, last_tick) FROM mysql.queue_schedule",
+        );
         let two_ticks_later = |client: &mut Client, what: &str| {
             let before = client.value(ticks).unwrap_or_default();
             let more = format!("SELECT ({ticks}) >= {before} + 2");
             until(client, &more, 1);
             assert_eq!(client.value(there), Some(1), "{what}");
-            until(client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE error LIKE 'the last tick was left out%'", 1);
+            until(
+                client,
+                "SELECT COUNT(*) FROM mysql.queue_schedule WHERE error LIKE 'the last tick was left out%'",
+                1,
+            );
         };
         until(&mut client, there, 1);
         until(&mut client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE last_row LIKE '%:1'", 1);
@@ -260,7 +269,11 @@ fn a_tick_is_left_out_while_the_message_before_waits_or_somebody_has_it() {
         client.run("DELETE FROM q");
         client.run("TRUNCATE q");
         until(&mut client, there, 1);
-        until(&mut client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE error IS NULL AND last_row LIKE '%:1'", 1);
+        until(
+            &mut client,
+            "SELECT COUNT(*) FROM mysql.queue_schedule WHERE error IS NULL AND last_row LIKE '%:1'",
+            1,
+        );
         assert_eq!(owner.column("SELECT v FROM q WHERE queue_wait('q', 0)"), [1]);
         owner.value("SELECT queue_end()");
         until(&mut client, "SELECT COUNT(*) FROM mysql.queue_schedule WHERE last_row LIKE '%:2'", 1);

@@ -42,7 +42,14 @@ fn example() -> Checkpoint {
         shows_delivery_info: true,
     };
     let (sync, schema) = (Sync::Interval, b"columns".to_vec());
-    let order = Order { due: Some(300), priority: Some(7), fifo: Some(2), concurrency: 5, age_s: 600, rate_key: Some(2) };
+    let order = Order {
+        due: Some(300),
+        priority: Some(7),
+        fifo: Some(2),
+        concurrency: 5,
+        age_s: 600,
+        rate_key: Some(2),
+    };
     let dedupe = Some(Dedupe { column: 200, for_ms: 5000 });
     let dedupe_entries = vec![DedupeEntry { key: u128::MAX - 5, until_ms: 1_700_000_000_000 }];
     let keep_ms = 3_600_000;
