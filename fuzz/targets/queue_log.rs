@@ -59,7 +59,7 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     // The second failed try of a row is its last one; after the first it waits.
     let backoff = Backoff { first_ms: 1000, ..Backoff::default() };
     let policy = RetryPolicy { tries: 2, backoff, ..RetryPolicy::default() };
-    let order = Order { due: Some(1), priority: Some(0), fifo: Some(2) };
+    let order = Order { due: Some(1), priority: Some(0), fifo: Some(2), ..Order::default() };
     let dedupe = Some(Dedupe { column: 0, for_ms: 60_000 });
     let schema = schema().encode();
     let definition =

@@ -70,6 +70,8 @@ mod retention_model;
 mod retry_policy;
 #[path = "main/retry_policy_crash.rs"]
 mod retry_policy_crash;
+#[path = "main/row_name.rs"]
+mod row_name;
 #[path = "main/same.rs"]
 mod same;
 #[path = "main/support.rs"]

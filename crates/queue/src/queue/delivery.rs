@@ -6,7 +6,6 @@
 
 use crate::format::record::RowId;
 use crate::index::OrderKey;
-use crate::queue::Queue;
 use crate::queue::owner::Ownership;
 use crate::queue::state::State;
 use crate::queue::waiter::{Delivery, Notification, Registration};
@@ -18,21 +17,12 @@ pub(crate) struct Candidate<'bytes> {
     pub(crate) row: Option<&'bytes [u8]>,
 }
 
-impl Queue {
-    /// Delivers rows that became available to waiting sessions, in order.
-    pub(crate) fn deliver(
-        &self,
-        state: &mut State,
-        candidates: Vec<Candidate<'_>>,
-        now_ms: u64,
-    ) -> Result<(), Error> {
-        let delivered = deliver(state, candidates, now_ms);
-        self.schedule_key_rate(state);
-        delivered
-    }
-}
-
-fn deliver(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
+/// Delivers rows that became available to waiting sessions, in order. All others call `Queue::deliver`.
+pub(super) fn deliver(
+    state: &mut State,
+    mut candidates: Vec<Candidate<'_>>,
+    now_ms: u64,
+) -> Result<(), Error> {
     if state.index.has_groups() {
         candidates = group_heads(state, &candidates);
     }

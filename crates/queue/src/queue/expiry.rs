@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::queue::Queue;
-use crate::queue::delivery::Candidate;
+use crate::queue::delivery::{Candidate, deliver};
 use crate::queue::lease_table::{LeaseEntry, LeaseStatus};
 use crate::queue::owner::OwnerId;
 use crate::queue::rate_limit::RateLimit;
@@ -57,6 +57,19 @@ impl Queue {
         if let Some(limit) = &mut state.rate_limit {
             limit.note(self.clock().up_ms, rows as u64);
         }
+    }
+
+    /// Delivers rows that became available to waiting sessions, in order.
+    pub(crate) fn deliver(
+        &self,
+        state: &mut State,
+        candidates: Vec<Candidate<'_>>,
+        now_ms: u64,
+    ) -> Result<(), Error> {
+        let delivered = deliver(state, candidates, now_ms);
+        // What was given may have brought a key to its rate, and nobody looks at the queue meanwhile.
+        self.schedule_key_rate(state);
+        delivered
     }
 
     /// Schedules the check at which the rate of a key lets more of its rows be given.

@@ -8,6 +8,7 @@ use crate::queue::Queue;
 use crate::queue::owner::Ownership;
 use crate::queue::rate_limit::RateLimit;
 use crate::queue::readers::ReaderStatus;
+use crate::queue::state::State;
 use crate::store::log::Log;
 use crate::{Counters, Error, Status};
 
@@ -76,4 +77,31 @@ impl Queue {
     pub fn owned_by_readers(&self) -> Vec<(String, RowId, Ownership)> {
         self.lock().readers.owned_rows(&self.definition.readers)
     }
+
+    /// Whether the row of this name waits, is due later, or somebody has it. A row without tries left does
+    /// not count, and no row does after the queue was truncated or replaced by a copy: no other row ever has
+    /// its name.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
+    /// [`Error::Dropped`] when the queue is out of service.
+    pub fn has_row(&self, name: &str) -> Result<bool, Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let Some((of, id)) = name.split_once(':') else { return Ok(false) };
+        let Ok(id) = id.parse().map(RowId) else { return Ok(false) };
+        let is_live = of == incarnation_of(&state) && state.index.row_state(id)?.is_live();
+        Ok(is_live && !state.leases.dead().contains(&id))
+    }
+
+    /// The name of the first row that a prepared transaction adds.
+    pub(crate) fn name_of_added(&self, tx: u64) -> Option<String> {
+        let state = self.lock();
+        let (first, count) = state.transactions.open.get(&tx)?.rows;
+        (count > 0).then(|| format!("{}:{first}", incarnation_of(&state)))
+    }
+}
+
+fn incarnation_of(state: &State) -> String {
+    state.incarnation.iter().map(|byte| format!("{byte:02x}")).collect()
 }

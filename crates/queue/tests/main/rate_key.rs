@@ -126,7 +126,7 @@ fn a_key_takes_memory_only_while_it_is_busy() {
     assert!(quiet + 2000 * 30 < busy, "{quiet} of {busy}");
 }
 
-/// A taker looks once; another one sleeps all the time, and wants a row behind the one that was taken.
+/// A consumer looks once; another one sleeps all the time, and wants a row behind the one that was taken.
 #[test]
 fn who_waits_for_a_row_behind_one_that_somebody_took_is_given_it_in_time() {
     let rate = DeliveryRate { rows: 1, span_ms: 100 };
@@ -149,6 +149,37 @@ fn who_waits_for_a_row_behind_one_that_somebody_took_is_given_it_in_time() {
         let begun = Instant::now();
         assert_eq!(waiter.join().unwrap(), WaitOutcome::Taken(0));
         assert!(begun.elapsed() < Duration::from_secs(50));
+    });
+}
+
+/// Two sleep, and nobody else uses the queue when both rows have come.
+#[test]
+fn who_sleeps_is_given_a_row_behind_one_that_another_sleeper_was_given() {
+    let rate = DeliveryRate { rows: 1, span_ms: 100 };
+    let options = Options { threads: 1, ..Options::new(clock, || [7; 16]) };
+    let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
+    let definition = Definition { rate: Some(rate), ..ordered(Sync::Never, WHOLE, KEYED) };
+    engine.create(FOLDER.as_ref(), &definition).unwrap();
+    let queue = engine.open(FOLDER.as_ref()).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = |number| {
+            let queue = &queue;
+            scope.spawn(move || {
+                let mut taker = session(number);
+                let mut options =
+                    WaitOptions { timeout: Some(Duration::from_secs(30)), ..WaitOptions::poll() };
+                let waited = taker.wait(&[all(queue)], &mut options).unwrap();
+                // It keeps its row.
+                (waited, taker)
+            })
+        };
+        let waiters: Vec<_> = (0..2).map(waiter).collect();
+        while queue.status().waiters < 2 {
+            std::thread::yield_now();
+        }
+        put(&queue, &["a1", "b1"]);
+        let waited: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+        assert!(waited.iter().all(|(waited, _)| *waited == WaitOutcome::Taken(0)));
     });
 }
 

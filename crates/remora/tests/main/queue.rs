@@ -349,7 +349,12 @@ fn a_relay_goes_from_a_queue_to_another_queue_alone() {
     session.value("SELECT queue_pause('shop.jobs')").unwrap();
     ended("shop.other").exits(1).says(&["`shop`.`jobs` is paused, or keys of it are, so rows of it stay"]);
     session.value("SELECT queue_resume('shop.jobs')").unwrap();
-    ended("shop.other").exits(0).says(&["2 rows forwarded"]);
+    session.execute("ALTER TABLE shop.jobs FIFO=v").unwrap();
+    session.value("SELECT queue_pause('shop.jobs', 2)").unwrap();
+    ended("shop.other").exits(1).says(&["`shop`.`jobs` is paused, or keys of it are"]);
+    assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.other")), (1, 1));
+    session.value("SELECT queue_resume('shop.jobs', 2)").unwrap();
+    ended("shop.other").exits(0).says(&["1 row forwarded"]);
     assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.other")), (0, 2));
 }
 

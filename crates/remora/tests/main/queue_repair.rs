@@ -42,6 +42,7 @@ fn a_list_shows_the_contents_and_options_of_queues() {
     run("SELECT queue_pause('shop.jobs')");
     run("CREATE TABLE shop.line (id INT, k INT) ENGINE=QUEUE FIFO=k DEDUPE=id");
     run("INSERT INTO shop.line VALUES (1, 7), (2, 7), (3, 7), (3, 8)");
+    run("SELECT queue_pause('shop.line', 8)");
     let cells = |text: &str, name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
@@ -51,6 +52,7 @@ fn a_list_shows_the_contents_and_options_of_queues() {
     assert_eq!(cells(&shown, "shop.jobs")[9..], ["paused", "TRIES='2'", "DEAD='dead'"]);
     assert_eq!(cells(&shown, "shop.later")[..7], ["1", "0", "1", "0", "1", "0", "0"]);
     assert_eq!(cells(&shown, "shop.line")[..2], ["3", "2"]);
+    assert_eq!(cells(&shown, "shop.line")[9..13], ["1", "keys", "paused,", "FIFO='k'"]);
     assert_eq!(lines(&server, &["list", "shop.line"])[0]["left_out"], 1);
     assert!(cells(&shown, "shop.dead")[8].contains(':'), "{shown}");
     // A queue with readers has a line for each.
