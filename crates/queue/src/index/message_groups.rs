@@ -136,6 +136,13 @@ impl MessageGroups {
             }
         }
         if row_state == RowState::Waiting {
+            let is_first = first_of(&self.behind, group).is_none_or(|next| place < next);
+            if is_first && self.heads_of(group) < self.room(group) && self.heads.insert(entry) {
+                // What is usual is not put behind the others first.
+                self.count_heads(group, |count| count + 1);
+                change.come(row.id);
+                return change;
+            }
             if !self.heads.contains(&entry) {
                 self.behind.insert(entry);
             }

@@ -47,6 +47,9 @@ fn nobody_is_given_a_row_of_a_key_until_it_is_resumed() {
         // Over a restart, and emptying it.
         queue.truncate().unwrap();
         put(&queue, &["c1", "c2"]);
+        assert_eq!(queue.status().keys_paused, 2);
+        assert_eq!(take(&mut taker, &queue, 9), ["c2"]);
+        taker.abort().unwrap();
         let opened = TestQueue { disk, engine, queue }.reopened();
         assert_eq!(opened.queue.status().keys_paused, 2);
         assert_eq!(take(&mut taker, &opened.queue, 9), ["c2"]);
@@ -130,12 +133,16 @@ fn keys_are_paused_or_not_over_crashes() {
             return None;
         }
         let queue = engine.open(Path::new(FOLDER)).ok()?;
-        let steps = [(1, true), (2, true), (1, false), (2, false), (3, true)];
-        let counts = [1, 2, 1, 0, 1];
+        let steps = [(1, true), (2, true), (1, false), (3, true), (0, false), (4, true)];
+        let counts = [1, 2, 1, 2, 0, 1];
         let mut known = vec![0];
         for ((key, paused), count) in steps.into_iter().zip(counts) {
             known.push(count);
-            if queue.set_key_paused(&i64::to_le_bytes(key), paused).is_err() {
+            let changed = match key {
+                0 => queue.resume_keys(),
+                key => queue.set_key_paused(&i64::to_le_bytes(key), paused),
+            };
+            if changed.is_err() {
                 return Some(known);
             }
             known = vec![count];
@@ -156,4 +163,34 @@ fn keys_are_paused_or_not_over_crashes() {
         }
     }
     assert!(unsure >= 5, "{unsure}");
+}
+
+/// Nobody knows which of both a crash would leave once the file has its name: then the queue is out of service.
+#[test]
+fn a_pause_that_fails_changes_nothing_or_ends_the_service() {
+    let play = |disk: &FaultDisk, ended: &mut [u32; 2]| {
+        let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
+        let created = engine.create(Path::new(FOLDER), &keyed(Sync::Never)[0]);
+        let Some(queue) = created.ok().and_then(|()| engine.open(Path::new(FOLDER)).ok()) else { return };
+        let mut before = 0;
+        for (key, paused, count) in [(1_i64, true, 1), (2, true, 2), (2, false, 1), (1, false, 0)] {
+            if queue.set_key_paused(&key.to_le_bytes(), paused).is_ok() {
+                before = count;
+                continue;
+            }
+            let is_usable = queue.read(queue::RowId(1)).is_ok();
+            ended[usize::from(is_usable)] += 1;
+            if is_usable {
+                assert_eq!(queue.status().keys_paused, before);
+                drop((queue, engine));
+                let engine = Engine::start(Arc::new(disk.clone()), timed(700)).unwrap();
+                assert_eq!(engine.open(Path::new(FOLDER)).unwrap().status().keys_paused, before);
+            }
+            return;
+        }
+    };
+    let (calm, mut ended) = (FaultDisk::default(), [0, 0]);
+    play(&calm, &mut ended);
+    (0..=calm.syncs()).for_each(|at| play(&FaultDisk::failing_at(at), &mut ended));
+    assert!(ended[0] >= 3 && ended[1] >= 3, "{ended:?}");
 }

@@ -124,6 +124,13 @@ fn a_key_takes_memory_only_while_it_is_busy() {
     opened.queue.end_due().unwrap();
     let quiet = opened.queue.status().memory;
     assert!(quiet + 2000 * 30 < busy, "{quiet} of {busy}");
+    // Rows without a key are not counted.
+    let rows = vec!["a-"; 5000];
+    put(&opened.queue, &rows);
+    assert_eq!(take(&mut taker, &opened.queue, 5000).len(), 5000);
+    taker.end().unwrap();
+    let none = opened.queue.status().memory;
+    assert!(none < quiet + 5000 * 8, "{none}, {quiet}");
 }
 
 /// A consumer looks once; another one sleeps all the time, and wants a row behind the one that was taken.

@@ -78,17 +78,23 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     let line = lines.find(|line| line["name"] == "shop.lines").unwrap();
     let numbers = ["keys_busy", "transactions", "prepared", "in_doubt"].map(|name| line[name].as_u64());
     assert_eq!(numbers, [2, 0, 0, 0].map(Some), "{line}");
-    assert!(!shown_text.contains("keys paused"), "{shown_text}");
-    session.value("SELECT queue_pause('shop.lines', 7)").unwrap();
-    let shown = Ended::of(&on(&server, &["status"]).output().unwrap()).exits(0);
-    assert!(shown.out.lines().next().unwrap().contains(" keys paused "), "{}", shown.out);
-    let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
-    assert!(shown.out.contains("\"keys_paused\":1"), "{}", shown.out);
+    paused_keys_are_counted(&server, &mut session);
     rows_that_are_written_together_share_a_sync(&server, &mut session);
     // Without the privilege the server shows an empty list.
     session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();
     let mut status = on(&server, &["status"]);
     Ended::of(&status.args(["--user", "app"]).output().unwrap()).exits(10).says(&["PROCESS"]);
+}
+
+fn paused_keys_are_counted(server: &Sandbox, session: &mut Session) {
+    let status =
+        |more: &[&str]| Ended::of(&on(server, &[&["status"], more].concat()).output().unwrap()).exits(0).out;
+    assert!(!status(&[]).contains("keys paused"));
+    session.value("SELECT queue_pause('shop.lines', 7)").unwrap();
+    let shown = status(&[]);
+    assert!(shown.lines().next().unwrap().contains(" keys paused "), "{shown}");
+    let shown = status(&["--json"]);
+    assert!(shown.contains("\"keys_paused\":1"), "{shown}");
 }
 
 fn rows_that_are_written_together_share_a_sync(server: &Sandbox, session: &mut Session) {
