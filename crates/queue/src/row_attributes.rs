@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use condition::{ColumnLayout, Kind, Schema};
+use condition::{Column, ColumnLayout, Kind, Schema};
 
 use crate::Error;
 use crate::format::checkpoint::Definition;
@@ -105,11 +105,16 @@ impl AttributeReader {
 
     /// Whether the same key has the same bytes in the rows of two queues.
     pub(crate) fn has_same_keys(one: &Definition, other: &Definition) -> bool {
-        let column = |definition: &Definition| {
-            let schema = Schema::decode(&definition.schema)?;
-            schema.columns.into_iter().nth(column_index(definition.order.group()?))
+        let columns = |definition: &Definition| Schema::decode(&definition.schema).map(|all| all.columns);
+        let (Some(before), Some(after)) = (columns(one), columns(other)) else { return false };
+        let column = |columns: &[Column], definition: &Definition| {
+            columns.get(column_index(definition.order.group()?)).cloned()
         };
-        let (Some(one), Some(other)) = (column(one), column(other)) else { return false };
+        let (Some(one), Some(other)) = (column(&before, one), column(&after, other)) else { return false };
+        // It may have another name; but then no other column has the one that it had.
+        if one.name != other.name && after.iter().any(|column| column.name == one.name) {
+            return false;
+        }
         let same_layout = match (one.layout, other.layout) {
             (ColumnLayout::Fixed(_, one), ColumnLayout::Fixed(_, other)) => one == other,
             (ColumnLayout::Variable(_), ColumnLayout::Variable(_)) => true,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use condition::Kind;
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{Definition, DeliveryRate, Engine, Error, Order, Queue, Sync, WaitOptions, WaitOutcome};
 
@@ -100,8 +101,15 @@ fn alter_table_keeps_keys_paused_or_is_refused() {
         let TestQueue { queue, engine, .. } = TestQueue::new(&definition);
         put(&queue, &["a1", "a2"]);
         pause(&queue, 1);
-        for order in [Order::default(), Order { fifo: Some(2), ..Order::default() }] {
-            let error = altered(&engine, &queue, &ordered(Sync::Always, WHOLE, order)).unwrap_err();
+        let fifo = |column| Order { fifo: Some(column), ..Order::default() };
+        for (kind, order) in [
+            (WHOLE, Order::default()),
+            // Other columns, one of them of the same type; and one of another type with as many bytes.
+            (WHOLE, fifo(2)),
+            (WHOLE, fifo(1)),
+            ((Kind::Opaque, WHOLE.1), fifo(0)),
+        ] {
+            let error = altered(&engine, &queue, &ordered(Sync::Always, kind, order)).unwrap_err();
             assert!(matches!(error, Error::KeysPaused { keys: 1 }), "{error}");
         }
         // The other policy with the same column has the same keys.
@@ -165,7 +173,7 @@ fn keys_are_paused_or_not_over_crashes() {
     assert!(unsure >= 5, "{unsure}");
 }
 
-/// Nobody knows which of both a crash would leave once the file has its name: then the queue is out of service.
+/// Once the file has its name, nobody knows which of both a crash would leave: the queue is out of service.
 #[test]
 fn a_pause_that_fails_changes_nothing_or_ends_the_service() {
     let play = |disk: &FaultDisk, ended: &mut [u32; 2]| {
