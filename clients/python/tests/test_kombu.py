@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,31 @@ class Kombu(Case):
         message = connection.default_channel.basic_get("noack", no_ack=True)
         self.assertEqual(message.payload, 3)
         until("it does not end", lambda: self.count("kombu_noack") == 0)
+
+    def test_an_ack_of_another_thread_makes_room_at_once(self) -> None:
+        connection, queue, other = self.open(), Queue("room"), Queue("other")
+        self.put(connection, queue, *range(10))
+        self.put(connection, other, 0)
+        acks: list[threading.Timer] = []
+
+        def got(_body: Any, message: Any) -> None:
+            acks.append(threading.Timer(0.02, message.ack))
+            acks[-1].start()
+
+        consumers = [
+            connection.Consumer([queue], channel=connection.channel(), callbacks=[got], prefetch_count=1),
+            connection.Consumer([other], channel=connection.channel(), callbacks=[lambda *_: 0], no_ack=True),
+        ]
+        for consumer in consumers:
+            self.addCleanup(consumer.cancel)
+            consumer.consume()
+        begun = time.monotonic()
+        while len(acks) < 10:
+            connection.drain_events(timeout=PATIENCE)
+        for ack in acks:
+            ack.join()
+        # In place of a wait of a second for the other queue each time.
+        self.assertLess(time.monotonic() - begun, 5)
 
     def test_prefetch_limits_what_is_held(self) -> None:
         connection, queue = self.open(), Queue("few")

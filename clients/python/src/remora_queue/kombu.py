@@ -53,6 +53,9 @@ _ROWS_AT_ONCE = 10
 # Seconds that a wait takes when nobody says how long.
 _WAIT = 1.0
 
+# Seconds between two looks into other queues while a consumer has all that it may have.
+_FULL = 0.2
+
 # There is no such table.
 _NO_TABLE = 1146
 
@@ -66,11 +69,13 @@ class QoS(virtual.QoS):
     def ack(self, delivery_tag: str) -> None:
         self.channel.connection.end(delivery_tag, untried=False)
         super().ack(delivery_tag)
+        self.channel.connection.room.set()
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Without requeue the message is dropped, as brokers do."""
         self.channel.connection.end(delivery_tag, untried=requeue)
         super().ack(delivery_tag)
+        self.channel.connection.room.set()
 
     def restore_unacked(self) -> list[Any]:
         """Returns what was not acknowledged to its places."""
@@ -170,6 +175,8 @@ class Transport(virtual.Transport):
         self.prefix = str(options.get("prefix", "kombu_"))
         self.connect = options.get("connect") or self._connect
         self.no_ack: set[str] = set()
+        # Set when a message was ended, so that its consumer may have another one.
+        self.room = threading.Event()
         # By tag, and by the id of the message, until it has ended.
         self._held: dict[str, Job] = {}
         self._by_id: dict[str, Job] = {}
@@ -313,34 +320,44 @@ class Transport(virtual.Transport):
     # Consuming.
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:
-        """Delivers what waits in any queue of any channel, with one wait for all of them."""
+        """Delivers what waits in any queue of any channel, with one wait for all of them.
+
+        A wait of the server does not learn that a thread has ended a message. So while a consumer is full, that
+        is what is waited for.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = _WAIT if end is None else max(0.0, min(_WAIT, end - time.monotonic()))
-            queues, rows = self._wanted()
-            found = self.lease(queues, rows, left) if queues else []
-            if not queues:
-                time.sleep(min(left, 0.05))
+            self.room.clear()
+            queues, rows, is_full = self._wanted()
+            found = self.lease(queues, rows, 0 if is_full else left) if queues else []
             for message, queue in found:
                 self._deliver(message, queue)
                 if queue in self.no_ack:
                     self.end(message["properties"]["delivery_tag"], untried=False)
             if found:
                 return
+            if is_full or not queues:
+                self.room.wait(min(left, _FULL))
             if end is not None and time.monotonic() >= end:
                 raise TimeoutError
 
-    def _wanted(self) -> tuple[list[str], int]:
-        """The queues that may deliver now, each time another one first, and how many messages."""
+    def _wanted(self) -> tuple[list[str], int, bool]:
+        """The queues that may deliver now, each time another one first, how many messages, and whether a
+        consumer may have no more."""
         queues: list[str] = []
-        rows = _ROWS_AT_ONCE
+        rows, is_full = _ROWS_AT_ONCE, False
         for channel in list(self.channels):
-            if channel._consumers and channel.qos.can_consume():
-                queues += [queue for queue in channel._active_queues if queue not in queues]
-                most = channel.qos.can_consume_max_estimate()
-                rows = min(rows, rows if most is None else max(1, most))
+            if not channel._consumers:
+                continue
+            if not channel.qos.can_consume():
+                is_full = True
+                continue
+            queues += [queue for queue in channel._active_queues if queue not in queues]
+            most = channel.qos.can_consume_max_estimate()
+            rows = min(rows, rows if most is None else max(1, most))
         turn = next(self._turn) % len(queues) if queues else 0
-        return (queues[turn:] + queues[:turn])[:_TABLES_AT_ONCE], rows
+        return (queues[turn:] + queues[:turn])[:_TABLES_AT_ONCE], rows, is_full
 
     def _start(self) -> tuple[Keeper, Ender]:
         if self._threads is None:
