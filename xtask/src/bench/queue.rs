@@ -2,6 +2,7 @@
 //! SKIP LOCKED, and with other servers.
 
 mod burden;
+mod clients;
 mod nats;
 mod ours;
 mod peer;
@@ -76,6 +77,9 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     };
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let (seconds, rounds) = (number("--seconds", 5)?, number("--rounds", ROUNDS)?);
+    if has("--clients") {
+        return clients::run(seconds, rounds, super::value(arguments, "--only"));
+    }
     let backlog = number("--backlog", 0)?;
     let burdens = [
         Burden::later(number("--later", 0)?),
@@ -121,7 +125,7 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
 fn start_peers(seconds: u64) -> Result<Vec<Box<dyn Peer>>> {
     let mut peers: Vec<Box<dyn Peer>> = Vec::new();
     let left_out = |what: &str, error: anyhow::Error| println!("{what} is left out: {error:#}");
-    match postgres::Postgres::start(seconds) {
+    match postgres::Postgres::start(seconds, &[]) {
         Ok(server) => {
             let server = Rc::new(server);
             peers.push(Box::new(postgres::Queue { server: server.clone(), statements: &postgres::PGMQ }));

@@ -96,30 +96,51 @@ pub(super) struct Ours {
     seconds: u64,
 }
 
+/// A server with the engine.
+pub(super) fn server(library: PathBuf, folder: &TempDir, options: &[&str]) -> Result<Sandbox> {
+    let places = places()?;
+    let installation = sandbox::find(&places, Product::MariaDb1011)?;
+    let options = options.iter().map(|&option| option.to_owned()).collect();
+    let inside = Some(folder.path().join("sandbox"));
+    let settings = Settings { folder: inside, plugins: vec![library], options, ..Settings::default() };
+    let mut server = Sandbox::start(&installation, &places, &settings)?;
+    query(&server, include_str!("../../../../sql/queue.sql"))?;
+    // Only a server that starts with the engine has a coordinator of its transactions.
+    server.stop()?;
+    server.restart()?;
+    Ok(server)
+}
+
+fn sql(server: &Sandbox) -> Command {
+    let mut client = Command::new("mariadb");
+    client.args(["--no-defaults", "-uroot", "--batch", "--skip-column-names", "-S"]).arg(server.socket());
+    client
+}
+
+/// What a server answers.
+pub(super) fn query(server: &Sandbox, text: &str) -> Result<String> {
+    let output = sql(server).args(["-e", text]).output()?;
+    if !output.status.success() {
+        bail!("{text}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 impl Ours {
     pub(super) fn start(library: PathBuf, seconds: u64, binlog: bool) -> Result<Ours> {
         setup::install(&[("/usr/include/mariadb/mysql.h", "libmariadb-dev")])?;
-        let places = places()?;
-        let installation = sandbox::find(&places, Product::MariaDb1011)?;
         let logged: &[&str] =
             if binlog { &["--log-bin", "--sync-binlog=1", "--binlog-format=ROW"] } else { &[] };
-        let options = ["--max-connections=100", "--innodb-buffer-pool-size=1G"].iter().chain(logged);
-        let options = options.map(|&option| option.to_owned()).collect();
+        let options = [&["--max-connections=100", "--innodb-buffer-pool-size=1G"], logged].concat();
         let folder = folder()?;
-        let inside = Some(folder.path().join("sandbox"));
-        let settings = Settings { folder: inside, plugins: vec![library], options, ..Settings::default() };
-        let server = Sandbox::start(&installation, &places, &settings)?;
+        let server = server(library, &folder, &options)?;
         let client = server.folder().join("queue_client");
         run(Command::new("cc")
             .args(["-O2", "-Wall", "-o"])
             .arg(&client)
             .arg(root().join("xtask/src/bench/queue/client.c"))
             .args(["-lmariadb", "-lpthread"]))?;
-        let mut ours = Ours { server, _folder: folder, client, seconds };
-        ours.query(include_str!("../../../../sql/queue.sql"))?;
-        // Only a server that starts with the engine has a coordinator of its transactions.
-        ours.server.stop()?;
-        ours.server.restart()?;
+        let ours = Ours { server, _folder: folder, client, seconds };
         ours.query(&format!(
             "CREATE DATABASE bench; USE bench;
              CREATE TABLE single (v INT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB;
@@ -132,21 +153,9 @@ impl Ours {
         Ok(ours)
     }
 
-    fn sql(&self) -> Command {
-        let mut client = Command::new("mariadb");
-        client
-            .args(["--no-defaults", "-uroot", "--batch", "--skip-column-names", "-S"])
-            .arg(self.server.socket());
-        client
-    }
-
     /// What the server answers.
     pub(super) fn query(&self, sql: &str) -> Result<String> {
-        let output = self.sql().args(["-e", sql]).output()?;
-        if !output.status.success() {
-            bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        query(&self.server, sql)
     }
 
     /// The process of the server.
@@ -234,7 +243,7 @@ impl Ours {
     /// A connection with a snapshot that stays open.
     fn hold_snapshot(&self) -> Result<Child> {
         let mut holder =
-            self.sql().arg("--unbuffered").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+            sql(&self.server).arg("--unbuffered").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = holder.stdin.as_mut().context("no input")?;
         input
             .write_all(b"START TRANSACTION WITH CONSISTENT SNAPSHOT;\nSELECT COUNT(*) FROM bench.jobs;\n")?;

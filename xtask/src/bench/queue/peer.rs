@@ -1,5 +1,6 @@
 //! Servers beside ours, each as durable: what is confirmed is on the disk.
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 /// How long a server may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is done with messages.
 #[derive(Clone, Copy)]
@@ -44,15 +45,30 @@ pub(super) struct Daemon {
 impl Daemon {
     /// Runs a command, whose output goes to a file, in a group of processes of its own.
     pub(super) fn start(command: &Command, log: &Path) -> Result<Daemon> {
-        let script = "setsid \"$@\" & daemon=$!; read line; kill -s TERM -- -$daemon; wait $daemon";
+        let script =
+            "setsid \"$@\" & daemon=$!; read signal; kill -s \"${signal:-TERM}\" -- -$daemon; wait $daemon";
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             shell.env(name, value.unwrap_or_default());
         }
+        if let Some(folder) = command.get_current_dir() {
+            shell.current_dir(folder);
+        }
         shell.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
         Ok(Daemon { shell: shell.spawn()? })
+    }
+
+    /// Ends it and its children at once.
+    pub(super) fn kill(mut self) -> Result<()> {
+        let stdin = self.shell.stdin.as_mut().context("it has an input")?;
+        Ok(stdin.write_all(b"KILL\n")?)
+    }
+
+    /// The process that started it.
+    pub(super) fn pid(&self) -> u32 {
+        self.shell.id()
     }
 
     /// Waits until it is there.

@@ -98,7 +98,7 @@ pub(super) const RIVER: Statements = Statements {
 /// The server.
 pub(super) struct Postgres {
     /// Ended before its folder is removed.
-    _daemon: Daemon,
+    daemon: Daemon,
     folder: TempDir,
     programs: PathBuf,
     version: String,
@@ -130,7 +130,8 @@ fn owned(program: &Path) -> Command {
 }
 
 impl Postgres {
-    pub(super) fn start(seconds: u64) -> Result<Postgres> {
+    /// Starts it, with settings besides those that it needs.
+    pub(super) fn start(seconds: u64, more: &[&str]) -> Result<Postgres> {
         if programs().is_none() {
             setup::install(&[("pgbench", "postgresql")])?;
         }
@@ -149,8 +150,8 @@ impl Postgres {
         output(owned(&programs.join("initdb")).args(init).arg(&data))?;
         let mut server = owned(&programs.join("postgres"));
         server.arg("-D").arg(&data).arg("-k").arg(folder.path());
-        for setting in ["listen_addresses=", "shared_buffers=1GB", "max_wal_size=8GB", "max_connections=100"]
-        {
+        let settings = ["listen_addresses=", "shared_buffers=1GB", "max_wal_size=8GB", "max_connections=100"];
+        for setting in settings.iter().chain(more) {
             server.args(["-c", setting]);
         }
         let mut daemon = Daemon::start(&server, &folder.path().join("log"))?;
@@ -160,7 +161,7 @@ impl Postgres {
             ready.is_ok_and(|status| status.success())
         };
         daemon.until(is_ready)?;
-        Ok(Postgres { _daemon: daemon, folder, programs, version, seconds })
+        Ok(Postgres { daemon, folder, programs, version, seconds })
     }
 
     fn client(&self, program: &str) -> Command {
@@ -169,7 +170,20 @@ impl Postgres {
         client
     }
 
-    fn query(&self, sql: &str) -> Result<String> {
+    /// The folder of its socket.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
+    pub(super) fn query(&self, sql: &str) -> Result<String> {
         output(self.client("psql").args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", sql]))
     }
 }

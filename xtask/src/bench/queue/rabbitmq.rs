@@ -23,7 +23,7 @@ const LONG: u64 = 3600;
 /// The server.
 pub(super) struct RabbitMq {
     /// Ended before its folder is removed.
-    _daemon: Daemon,
+    daemon: Daemon,
     folder: TempDir,
     port: u16,
     names: u16,
@@ -62,12 +62,25 @@ impl RabbitMq {
             .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none");
         let mut daemon = Daemon::start(&command, &here("log"))?;
         daemon.until(|| listens(port))?;
-        let mut new = RabbitMq { _daemon: daemon, folder, port, names, version: String::new(), seconds };
+        let mut new = RabbitMq { daemon, folder, port, names, version: String::new(), seconds };
         new.version = new.control(&["version"])?.trim().to_owned();
         Ok(new)
     }
 
-    fn control(&self, arguments: &[&str]) -> Result<String> {
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
+    /// What `rabbitmqctl` says.
+    pub(super) fn control(&self, arguments: &[&str]) -> Result<String> {
         let mut control = Command::new(format!("{PROGRAMS}/rabbitmqctl"));
         node(&mut control, &self.folder, self.names);
         output(control.args(arguments))
