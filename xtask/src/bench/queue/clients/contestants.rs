@@ -58,8 +58,8 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
     use Language::{Go, Node, Php, Python, Ruby};
     [
         one((PYTHON, PYTHON), Python, MariaDb, ("ours.py", ""), 6_000),
-        one((CELERY, CELERY), Python, MariaDb, ("celery_jobs.py", "remora"), 2_000),
-        one(("Python: Celery on Redis", CELERY), Python, Redis, ("celery_jobs.py", "redis"), 1_000),
+        one((CELERY, CELERY), Python, MariaDb, ("celery_jobs.py", "remora"), 1_500),
+        one(("Python: Celery on Redis", CELERY), Python, Redis, ("celery_jobs.py", "redis"), 200),
         one(
             ("Python: Celery on Redis, synced once a second", CELERY),
             Python,
@@ -72,14 +72,14 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             Python,
             RabbitMq,
             ("celery_jobs.py", "rabbitmq"),
-            2_000,
+            1_800,
         ),
         one(("Python: PGMQ", PYTHON), Python, Postgres, ("pgmq_jobs.py", ""), 4_000),
         one((NODE, NODE), Node, MariaDb, ("ours.js", ""), 10_000),
         one(("Node: BullMQ", NODE), Node, Redis, ("bullmq.js", ""), 6_000),
         one(("Node: BullMQ, synced once a second", NODE), Node, LaxRedis, ("bullmq.js", ""), 10_000),
         one((GO, GO), Go, MariaDb, ("ours", ""), 40_000),
-        one(("Go: River", GO), Go, Postgres, ("river", ""), 20_000),
+        one(("Go: River", GO), Go, Postgres, ("river", ""), 12_000),
         one((LARAVEL, LARAVEL), Php, MariaDb, ("laravel.php", "remora"), 2_500),
         one(("PHP: Laravel's database driver", LARAVEL), Php, MariaDb, ("laravel.php", "database"), 2_000),
         one((RUBY, RUBY), Ruby, MariaDb, ("ours.rb", ""), 6_000),

@@ -193,8 +193,7 @@ impl Server for RabbitMq {
 
 /// PostgreSQL, which can count statements.
 fn start_postgres() -> Result<Postgres> {
-    let counts = ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=none"];
-    let server = Postgres::start(0, &counts)?;
+    let server = Postgres::start(0, &["shared_preload_libraries=pg_stat_statements"])?;
     server.query("CREATE EXTENSION pg_stat_statements")?;
     Ok(server)
 }

@@ -24,6 +24,7 @@ class SolidQueue
        FOREIGN KEY (job_id) REFERENCES solid_queue_jobs (id) ON DELETE CASCADE) ENGINE=InnoDB"
   ].freeze
   POLL = 0.1
+  DEADLOCK = 1213
 
   def make(client) = TABLES.each { |sql| client.query(sql) }
 
@@ -32,14 +33,14 @@ class SolidQueue
 
   def fill(client, some)
     jobs = some.map { |one| "('default', 'Job', '#{one.to_json}', 0, UUID(), NOW(6), NOW(6), NOW(6))" }
-    client.query("BEGIN")
-    client.query("INSERT INTO solid_queue_jobs (queue_name, class_name, arguments, priority, active_job_id,
-      scheduled_at, created_at, updated_at) VALUES #{jobs.join(", ")}")
-    first = client.last_id
-    ready = some.each_index.map { |at| "(#{first + at}, 'default', 0, NOW(6))" }
-    client.query("INSERT INTO solid_queue_ready_executions (job_id, queue_name, priority, created_at)
-      VALUES #{ready.join(", ")}")
-    client.query("COMMIT")
+    transaction(client) do
+      client.query("INSERT INTO solid_queue_jobs (queue_name, class_name, arguments, priority, active_job_id,
+        scheduled_at, created_at, updated_at) VALUES #{jobs.join(", ")}")
+      first = client.last_id
+      ready = some.each_index.map { |at| "(#{first + at}, 'default', 0, NOW(6))" }
+      client.query("INSERT INTO solid_queue_ready_executions (job_id, queue_name, priority, created_at)
+        VALUES #{ready.join(", ")}")
+    end
   end
 
   def work(workers)
@@ -59,6 +60,18 @@ class SolidQueue
 
   private
 
+  # A deadlock is tried again, so that the run goes on. In Rails it is an error of who enqueues.
+  def transaction(client)
+    client.query("BEGIN")
+    result = yield
+    client.query("COMMIT")
+    result
+  rescue Mysql2::Error => error
+    raise unless error.error_number == DEADLOCK
+
+    retry
+  end
+
   def claim(client, jobs, free)
     loop do
       free.pop
@@ -72,28 +85,30 @@ class SolidQueue
   end
 
   def claim_some(client, idle)
-    client.query("BEGIN")
-    ids = client.query("SELECT job_id FROM solid_queue_ready_executions ORDER BY priority, job_id
-      LIMIT #{idle} FOR UPDATE SKIP LOCKED").map { |row| row["job_id"] }
-    if ids.any?
-      claimed = ids.map { |id| "(#{id}, 1, NOW(6))" }
-      list = ids.join(", ")
-      client.query("INSERT INTO solid_queue_claimed_executions (job_id, process_id, created_at)
-        VALUES #{claimed.join(", ")}")
-      client.query("SELECT * FROM solid_queue_claimed_executions WHERE job_id IN (#{list})")
-      client.query("DELETE FROM solid_queue_ready_executions WHERE job_id IN (#{list})")
+    transaction(client) do
+      ids = client.query("SELECT job_id FROM solid_queue_ready_executions ORDER BY priority, job_id
+        LIMIT #{idle} FOR UPDATE SKIP LOCKED").map { |row| row["job_id"] }
+      move(client, ids) if ids.any?
+      ids
     end
-    client.query("COMMIT")
-    ids
+  end
+
+  def move(client, ids)
+    claimed = ids.map { |id| "(#{id}, 1, NOW(6))" }
+    list = ids.join(", ")
+    client.query("INSERT INTO solid_queue_claimed_executions (job_id, process_id, created_at)
+      VALUES #{claimed.join(", ")}")
+    client.query("SELECT * FROM solid_queue_claimed_executions WHERE job_id IN (#{list})")
+    client.query("DELETE FROM solid_queue_ready_executions WHERE job_id IN (#{list})")
   end
 
   def perform(client, id)
     job = client.query("SELECT * FROM solid_queue_jobs WHERE id = #{id} LIMIT 1").first
     record(JSON.parse(job["arguments"]))
-    client.query("BEGIN")
-    client.query("UPDATE solid_queue_jobs SET finished_at = NOW(6), updated_at = NOW(6) WHERE id = #{id}")
-    client.query("DELETE FROM solid_queue_claimed_executions WHERE job_id = #{id}")
-    client.query("COMMIT")
+    transaction(client) do
+      client.query("UPDATE solid_queue_jobs SET finished_at = NOW(6), updated_at = NOW(6) WHERE id = #{id}")
+      client.query("DELETE FROM solid_queue_claimed_executions WHERE job_id = #{id}")
+    end
   end
 end
 

@@ -10,8 +10,8 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// riverQueue is River. Workers learn of jobs by LISTEN, fetch some at most ten times a second, and jobs are
-// completed many at a time.
+// riverQueue is River. Workers learn of jobs by LISTEN, and jobs are completed many at a time. By default it
+// fetches at most ten times a second: no more jobs than ten for each worker.
 type riverQueue struct {
 	pool *pgxpool.Pool
 	// It only inserts.
@@ -61,8 +61,9 @@ func (q riverQueue) work(ctx context.Context, workers int) error {
 	kinds := river.NewWorkers()
 	river.AddWorker(kinds, worker{})
 	client := newClient(q.pool, river.Config{
-		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
-		Workers: kinds,
+		FetchCooldown: river.FetchCooldownMin,
+		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
+		Workers:       kinds,
 	})
 	must(client.Start(ctx))
 	select {}
