@@ -87,6 +87,9 @@ const HELP: &str = "cargo xtask CHORE
                                   --peers: also PGMQ's and River's statements on PostgreSQL, RabbitMQ and NATS, all durable.
                                   --backlog, --later, --keys, --leases: what taking costs with so many rows waiting, rows due
                                   later, keys, leases out. --binlog: the server has a binary log that is synced, too
+  bench queue --clients [--seconds N] [--rounds N] [--only WORD,...]
+                                  our packages for Python, Node, Go, PHP and Ruby beside Celery, BullMQ, PGMQ, River, Laravel's
+                                  database driver and Solid Queue's statements, all durable; WORD: part of a name
   bench recovery [--server NAME] [--size GiB] [--rounds N] [--transactions N] [--only WORD,...] | --store s3://BUCKET/PREFIX
                                   what an archive costs, --ack beside a replica, how late it is (with strace), how fast a log
                                   is replayed, one table and the first row of a generation of 16 GiB (archive, ack, lag,

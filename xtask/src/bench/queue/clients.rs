@@ -1,11 +1,11 @@
-//! Our packages for Python, Node, Go, PHP and Ruby, and other systems with theirs: the same jobs, workers of the
-//! same number, each system as durable.
+//! Our packages for Python, Node, Go, PHP and Ruby, and other systems with theirs: the same jobs, as many
+//! workers, each system as durable.
 
 mod contestants;
 mod packages;
 mod servers;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ struct Measured {
     idle: (f64, f64),
 }
 
-struct Bench {
+struct Contest {
     packages: Packages,
     servers: Servers,
     seconds: u64,
@@ -65,17 +65,17 @@ pub(super) fn run(seconds: u64, rounds: u64, only: Option<&str>) -> Result<()> {
             only.split(',').any(|word| contestant.name.to_lowercase().contains(&word.to_lowercase()))
         })
     };
-    let mut bench = Bench { packages: Packages::new()?, servers: Servers::default(), seconds };
+    let mut contest = Contest { packages: Packages::new()?, servers: Servers::default(), seconds };
     let mut all: Vec<Measured> = Vec::new();
     for contestant in CONTESTANTS.iter().filter(is_named) {
-        match bench.prepare(contestant) {
+        match contest.prepare(contestant) {
             Ok(()) => all.push(Measured::new(contestant)),
             Err(error) => println!("{} is left out: {error:#}", contestant.name),
         }
     }
     for round in 1..=rounds {
         for (column, workers) in WORKERS.into_iter().enumerate() {
-            all.retain_mut(|one| one.goes_on(|one| bench.measure(one, column, workers)));
+            all.retain_mut(|one| one.goes_on(|one| contest.measure(one, column, workers)));
         }
         // Each round begins with another one.
         let begun_with = (all.len() / 2).max(1).min(all.len());
@@ -84,13 +84,13 @@ pub(super) fn run(seconds: u64, rounds: u64, only: Option<&str>) -> Result<()> {
     }
     all.retain_mut(|one| {
         one.goes_on(|one| {
-            one.idle = bench.idle(one.contestant)?;
+            one.idle = contest.idle(one.contestant)?;
             Ok(())
         })
     });
     all.sort_by_key(|one| CONTESTANTS.iter().position(|other| other.name == one.contestant.name));
     print(&all);
-    println!("\n{}", bench.servers.versions()?);
+    println!("\n{}", contest.servers.versions()?);
     Ok(())
 }
 
@@ -124,7 +124,7 @@ impl Measured {
     }
 }
 
-impl Bench {
+impl Contest {
     /// Starts the server and installs the packages, unless they are there.
     fn prepare(&mut self, contestant: &Contestant) -> Result<()> {
         self.servers.start(contestant.server)?;
@@ -281,7 +281,7 @@ fn rated(folder: &Path) -> Result<Vec<Done>> {
 
 /// A job that was done twice counts twice, and somebody has to know.
 fn told_twice(contestant: &Contestant, done: &[Done]) {
-    let ids: HashSet<u64> = done.iter().map(|job| job.id).collect();
+    let ids: BTreeSet<u64> = done.iter().map(|job| job.id).collect();
     if ids.len() < done.len() {
         println!("{}: {} of {} jobs were done again", contestant.name, done.len() - ids.len(), done.len());
     }
