@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -91,6 +91,22 @@ test('one job in a transaction', async () => {
   await example(take, { mails, connection });
   assert.deepEqual(await here.run('SELECT mail FROM sent'), [['ann@example.org']]);
   assert.equal(await here.count('mails'), 0);
+});
+
+test('from nothing to a job that is tried again', async () => {
+  const section = readme.split('## From nothing')[1].split('\n## ')[0];
+  const [commands] = section.match(/(?<=```sh\n).*?(?=```)/s);
+  const [installs, program] = commands.split(/(?=cat >)/);
+  for (const line of installs.trim().split('\n')) assert.match(line, /^(remora sandbox|npm install) /);
+  const server = JSON.stringify({ ...SERVER, database: here.database });
+  const meant = program.replace("{ host: '127.0.0.1', port: 3307, user: 'root', database: 'shop' }", server);
+  assert.doesNotMatch(meant, /3307/);
+  // Here the packages are found.
+  const cwd = mkdtempSync(fileURLToPath(new URL('nothing-', import.meta.url)));
+  after(() => rmSync(cwd, { recursive: true }));
+  await here.run('DROP TABLE IF EXISTS mails, mails_dead');
+  const { stdout } = await promisify(execFile)('bash', ['-e', '-c', meant], { cwd, timeout: 60_000 });
+  assert.match(stdout, /^try 1 after null\ntry 2 after Error: no such host\n$/);
 });
 
 test('types say what there is, and tsc reads them', async () => {
