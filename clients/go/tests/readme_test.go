@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,32 @@ func TestTheReadmeHasTheseExamples(t *testing.T) {
 		if !strings.Contains(string(source), "\n"+example+"\n") {
 			t.Fatal(example)
 		}
+	}
+}
+
+func TestFromNothingToAJobThatIsTriedAgain(t *testing.T) {
+	s := begin(t, "readme_nothing")
+	readme, err := os.ReadFile("../README.md")
+	s.must(err)
+	_, section, _ := strings.Cut(string(readme), "## From nothing")
+	_, commands, _ := strings.Cut(section, "```sh\n")
+	commands, _, _ = strings.Cut(commands, "```")
+	begins, program, _ := strings.Cut(commands, "cat >")
+	for _, line := range strings.Split(strings.TrimSpace(begins), "\n") {
+		s.equal(strings.HasPrefix(line, "remora sandbox ") || strings.HasPrefix(line, "go "), true)
+	}
+	server := fmt.Sprintf("root@unix(%s)/%s", os.Getenv("REMORA_QUEUE_SOCKET"), s.database)
+	program = "cat >" + strings.Replace(program, "root@tcp(127.0.0.1:3307)/shop", server, 1)
+	s.equal(strings.Contains(program, "3307"), false)
+	// Within this module, which has what it imports.
+	folder, err := os.MkdirTemp(".", "nothing")
+	s.must(err)
+	defer os.RemoveAll(folder)
+	run := exec.Command("bash", "-e", "-c", program)
+	run.Dir = folder
+	told, err := run.CombinedOutput()
+	if err != nil || !strings.Contains(string(told), `try 2 after "no such host"`) {
+		t.Fatal(err, string(told))
 	}
 }
 
