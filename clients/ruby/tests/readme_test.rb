@@ -26,6 +26,18 @@ class ReadmeTest < Scene
     assert_equal 0, status_of(started).exitstatus
   end
 
+  test "from nothing to a job that is tried again" do
+    commands = File.read("#{__dir__}/../README.md")[/## From nothing.*?```sh\n(.*?)```/m, 1]
+    begins, program = commands.split(/(?=cat >)/)
+    begins.each_line { |line| assert_match(/\A(remora sandbox|gem install) /, line) }
+    program = program.sub(/^connect = .*$/, "connect = -> { Driver.connect(\"#{database}\") }")
+                     .sub('require "mysql2"', "require \"#{__dir__}/driver\"")
+                     .sub("PATH/clients/ruby/lib", "#{__dir__}/../lib")
+    refute_match(/3307|PATH/, program)
+    told = Dir.chdir(folder) { IO.popen(["bash", "-e", "-c", program, { err: %i[child out] }], &:read) }
+    assert_match(/try 1 after nil.*try 2 after "no such host"/m, told)
+  end
+
   test "a message and an order and shelves and pages" do
     here = binding
     here.local_variable_set(:connect, connects)
