@@ -1,4 +1,4 @@
-"""The commands of the README that begin with nothing. Only the server and what is installed are those of a test."""
+"""The commands of the README that begin with nothing, with the server and the packages of a test."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from support import PATIENCE, SOCKET, Case
 class FromNothing(Case):
     def run_commands(self, commands: str) -> str:
         """Runs them in a folder of their own; what they print."""
+        options = {"unix_socket": SOCKET}
         for written, meant in (
             ('host="127.0.0.1", port=3307, user="root", database="shop"', "**server"),
             ("import pymysql\n", f"import pymysql\nserver = {self.server()!r}\n"),
             (
                 'broker="remora://root@127.0.0.1:3307/shop")',
-                f'broker="remora://root@localhost/{self.database}",'
-                f" broker_transport_options={{'unix_socket': {SOCKET!r}}})",
+                f'broker="remora://root@localhost/{self.database}", broker_transport_options={options!r})',
             ),
             ("venv/bin/python", f"{sys.executable} -B"),
             ("venv/bin/celery", f"{sys.executable} -B -W ignore -m celery"),

@@ -322,8 +322,8 @@ class Transport(virtual.Transport):
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:
         """Delivers what waits in any queue of any channel, with one wait for all of them.
 
-        A wait of the server does not learn that a thread has ended a message. So while a consumer is full, that
-        is what is waited for.
+        A wait of the server does not learn that a thread has ended a message. So while a consumer is full,
+        that is what is waited for.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
