@@ -8,7 +8,8 @@ const DAY_SECONDS: i64 = 86_400;
 const ERA_DAYS: i64 = 146_097;
 const EPOCH_DAYS: i64 = 719_468;
 
-/// The days of `2026-11-28`, which are printed as that text. `None` for what is no day of the years 1 to 9999: zeros, the 30th of February.
+/// The days of `2026-11-28`, which are printed as that text. `None` for what is no day of the years 1 to
+/// 9999: zeros, the 30th of February.
 pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
     let [a, b, c, d, b'-', e, f, b'-', g, h] = text else { return None };
     let (year, month, day) = (number(&[*a, *b, *c, *d])?, number(&[*e, *f])?, number(&[*g, *h])?);

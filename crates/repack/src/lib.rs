@@ -1,5 +1,6 @@
 //! Converts one file: the new form is written beside the old one, read back, and only then put in its place.
 
+mod column;
 mod stdin;
 
 use std::io::{self, Read, Write};
@@ -14,6 +15,7 @@ use disk::{Disk, Kind, Output, RealDisk, Stat, Tree, Volume};
 use failure::Failure;
 use progress::{Progress, Shared};
 
+pub use self::column::column;
 pub use self::stdin::InterruptibleStdin;
 
 /// What to do with a file.

@@ -1,7 +1,6 @@
 //! `remora pack` and `remora unpack`
 
 mod bench;
-mod column;
 mod method;
 
 use std::io::{self, IsTerminal};
@@ -13,6 +12,7 @@ use codec::Codec;
 use codec::parallel::Job;
 use disk::RealDisk;
 use failure::usage;
+use progress::{Progress, count};
 use repack::{Conversion, Converted, Old, Switches};
 
 use self::method::Method;
@@ -133,7 +133,15 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exit> {
     let files = &arguments.files;
     if let Some(name) = &arguments.column {
-        return files.each(report, |file, switches| column::run(file, name, switches, report));
+        return files.each(report, |file, switches| {
+            let (shown, left_out) = repack::column(file, name, switches, report.output()?)?;
+            if left_out == 0 {
+                return Ok(Exit::Done);
+            }
+            let left_out = count(left_out, "record");
+            report.warn(&format!("{shown}: left out {left_out} with more or fewer fields than the others"));
+            Ok(Exit::Partial)
+        });
     }
     let conversion = if arguments.test { Conversion::Test } else { Conversion::Unpack };
     files.each(report, |file, switches| files.one(file, conversion, switches, report))
@@ -278,7 +286,7 @@ fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
             },
         ),
     };
-    progress::Progress::note(report, &text);
+    report.note(&text);
 }
 
 /// The new size as a share of the plain bytes, if something was packed.

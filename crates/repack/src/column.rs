@@ -1,4 +1,4 @@
-//! `remora unpack --column`: one column of a table in column mode.
+//! One column of a table in column mode.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,34 +6,26 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use codec::parallel;
 use failure::usage;
-use progress::{Progress, count};
-use repack::Switches;
 
-use crate::exit::Exit;
-use crate::report::Report;
+use crate::{Switches, explained, source};
 
 /// The most names that an error lists.
 const NAMES_MAX: usize = 20;
 
-/// Writes the column with this name or number to standard output.
-pub(super) fn run(file: &Path, name: &str, switches: &Switches, report: &Report) -> Result<Exit> {
-    let (shown, source) = repack::source(file, switches)?;
-    let mut out = io::BufWriter::with_capacity(1 << 18, report.output()?);
+/// Writes the column with this name or number to `out`. Returns how the file is called in messages, and how
+/// many records were left out because they have more or fewer fields than the others.
+pub fn column(file: &Path, name: &str, switches: &Switches, out: impl Write) -> Result<(String, u64)> {
+    let (shown, source) = source(file, switches)?;
+    let mut out = io::BufWriter::with_capacity(1 << 18, out);
     let choose = |fields: &[Vec<u8>]| {
         chosen(fields, name).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
     };
     let outcome = parallel::column(source, &mut out, switches.threads, choose);
     let taken = outcome.and_then(|taken| out.flush().map(|()| taken)).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => usage(format!("--column {name}: {error}")),
-        _ => repack::explained(error, switches),
+        _ => explained(error, switches),
     });
-    let taken = taken.with_context(|| shown.clone())?;
-    if taken.left_out == 0 {
-        return Ok(Exit::Done);
-    }
-    let left_out = count(taken.left_out, "record");
-    switches.report.warn(&format!("{shown}: left out {left_out} with more or fewer fields than the others"));
-    Ok(Exit::Partial)
+    Ok((shown.clone(), taken.context(shown)?.left_out))
 }
 
 /// The index of the first record's field with this name, or with this number from 1.
