@@ -25,7 +25,7 @@ const SDI_INDEX: u64 = u64::MAX;
 /// a file has the index with the table's definition. `None` if it has none, or does not say it clearly.
 #[must_use]
 pub fn sdi_space_id(bytes: &[u8]) -> Option<u32> {
-    if bytes.len() < 4 || u32_at(bytes, 0) <= VERSION {
+    if u32_at(bytes, 0) <= VERSION {
         return None;
     }
     let mut found =

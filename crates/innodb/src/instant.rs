@@ -48,12 +48,12 @@ pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) 
     let page = IndexPage::parse(&page, leaf)?;
     let mut scratch = Scratch::default();
     page.chain(&mut scratch.origins)?;
-    let origin = scratch.origins.first().map_or(0, |&origin| usize::from(origin));
-    let header = RecordHeader::at(page.bytes, origin);
-    if origin == 0 || !header.is_metadata() {
+    let first = scratch.origins.first().map(|&origin| usize::from(origin));
+    let first = first.map(|origin| (origin, RecordHeader::at(page.bytes, origin)));
+    let Some((origin, header)) = first.filter(|(_, header)| header.is_metadata()) else {
         // The server was killed before the change was complete.
         return Ok(Layout::new(index));
-    }
+    };
     let mut fields = index.fields.clone();
     if header.deleted {
         let fixed: usize = fields[..index.key_fields]
@@ -227,4 +227,34 @@ fn defaults<P: Pages>(
         });
     }
     Ok(defaults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DROPPED, NOT_NULL, mapped};
+    use crate::table::{Length, Version, sql};
+
+    /// `dict_table_t::deserialise_columns()`
+    #[test]
+    fn fields_of_dropped_columns_have_lengths() {
+        let text =
+            "CREATE TABLE t (a INT NOT NULL, b INT, PRIMARY KEY (a)) ENGINE=InnoDB DEFAULT CHARSET=latin1";
+        let table = sql::parse(text, Version(110_806)).unwrap();
+        for (entry, length, nullable) in [
+            (DROPPED, Length::Variable { max: 255, external: false }, true),
+            (DROPPED | 1, Length::Variable { max: 65_535, external: true }, true),
+            (DROPPED | 2, Length::Fixed(1), true),
+            (DROPPED | NOT_NULL | 5, Length::Fixed(4), false),
+        ] {
+            // The second column of the table is behind it.
+            let fields = mapped(&table, &[entry, 1], 3, 0).unwrap();
+            let plain = &table.clustered().fields;
+            assert_eq!((&fields[..3], fields[4]), (&plain[..3], plain[3]));
+            assert_eq!((fields[3].column, fields[3].length, fields[3].nullable), (None, length, nullable));
+        }
+        for (map, what) in [(&[DROPPED][..], "has a column that the file has not"), (&[1, 2], "a column 2")] {
+            let error = mapped(&table, map, 3, 0).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
 }

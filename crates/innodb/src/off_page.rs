@@ -18,6 +18,8 @@ pub(crate) const PART_BYTES_MAX: usize = TRAILER - PART;
 const PARTS: usize = DATA + 26;
 const ENTRIES: usize = DATA + 58;
 const ENTRY_BYTES: usize = 60;
+/// More entries than a page has room for.
+const ENTRIES_MAX: usize = PAGE_BYTES / ENTRY_BYTES;
 const FIRST_PART: usize = ENTRIES + 10 * ENTRY_BYTES;
 /// In any other: the part.
 const LATER_PART: usize = DATA + 11;
@@ -104,7 +106,7 @@ impl Reference {
         let mut left = self.len as usize;
         let mut next = Address::at(pages.page(self.page)?, PARTS + 4);
         // Old versions that are passed: each is an entry of its own, so a circle ends.
-        let mut older_max = pages.count() as usize * (PAGE_BYTES / ENTRY_BYTES);
+        let mut older_max = pages.count() as usize * ENTRIES_MAX;
         while left > 0 {
             let newest = self.entry(next, pages)?;
             let (mut entry, mut older) = (newest, newest.versions);

@@ -253,7 +253,8 @@ impl LogCopier {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
         loop {
-            match self.log.mini_transaction(&self.rest[at..], self.lsn) {
+            let rest = &self.rest[at..];
+            match self.log.mini_transaction(rest, self.lsn) {
                 MiniTransaction::Whole(len) => {
                     let (records, end) = self.rest[at..at + len + END_BYTES].split_at_mut(len);
                     // The checksum is of the records alone.
@@ -266,7 +267,7 @@ impl LogCopier {
                     at += len + END_BYTES;
                     self.lsn += (len + END_BYTES) as u64;
                 }
-                MiniTransaction::Cut if self.rest.len() - at < MINI_BYTES_MAX => break,
+                MiniTransaction::Cut if rest.len() < MINI_BYTES_MAX => break,
                 _ => return Err(self.gap()),
             }
         }

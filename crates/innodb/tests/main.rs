@@ -13,16 +13,26 @@ mod export;
 mod file;
 #[path = "main/index_page.rs"]
 mod index_page;
+#[path = "main/instant.rs"]
+mod instant;
+#[path = "main/json.rs"]
+mod json;
 #[path = "main/key_order.rs"]
 mod key_order;
 #[path = "main/mysql.rs"]
 mod mysql;
+#[path = "main/mysql_text.rs"]
+mod mysql_text;
+#[path = "main/off_page.rs"]
+mod off_page;
 #[path = "main/page_check.rs"]
 mod page_check;
 #[path = "main/property.rs"]
 mod property;
 #[path = "main/redo.rs"]
 mod redo;
+#[path = "main/space.rs"]
+mod space;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/transaction.rs"]

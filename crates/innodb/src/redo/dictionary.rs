@@ -78,7 +78,7 @@ fn compressed(bytes: &[u8]) -> Option<(u32, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::{compressed, table};
 
     /// Of a MariaDB 10.11 that imported a tablespace: from behind the page's number on.
     const RECORD: [u8; 30] = [
@@ -100,6 +100,25 @@ mod tests {
         for len in 0..24 {
             assert_eq!(table(&RECORD[..len]), None, "{len}");
         }
+    }
+
+    #[test]
+    fn numbers_have_one_to_five_bytes() {
+        for (bytes, number) in [
+            (&[0x7F][..], 0x7F),
+            (&[0x80, 0x80], 0x80),
+            (&[0xBF, 0xFF], 0x3FFF),
+            (&[0xC0, 0x40, 0], 0x4000),
+            (&[0xDF, 0xFF, 0xFE], 0x1F_FFFE),
+            (&[0xE0, 0x20, 0, 1], 0x20_0001),
+            (&[0xEF, 0xFF, 0xFF, 0xFE], 0x0FFF_FFFE),
+            (&[0xF0, 0x12, 0x34, 0x56, 0x78], 0x1234_5678),
+        ] {
+            let more = [bytes, &[9]].concat();
+            assert_eq!(compressed(&more), Some((number, &[9][..])), "{bytes:x?}");
+            assert_eq!(compressed(&bytes[..bytes.len() - 1]), None, "{bytes:x?}");
+        }
+        assert_eq!(compressed(&[0xF1, 0, 0, 0, 0]), None);
     }
 
     #[test]

@@ -419,11 +419,7 @@ impl DictColumn {
     /// too.
     fn place(&self, is_prefix: bool) -> Option<usize> {
         let place: usize = self.se_private_data.number("physical_pos")?;
-        Some(match place & PREFIXED {
-            0 => place,
-            _ if is_prefix => place >> 16,
-            _ => place & (PREFIXED - 1),
-        })
+        Some(if is_prefix { place >> 16 } else { place & (PREFIXED - 1) })
     }
 
     fn column(&self) -> Result<Column, Error> {

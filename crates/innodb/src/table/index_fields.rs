@@ -194,3 +194,24 @@ impl Type {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, KeyKind, Part, indexes};
+    use crate::table::{Version, sql};
+
+    #[test]
+    fn a_key_is_of_columns_that_there_are() {
+        let table = sql::parse("CREATE TABLE t (a INT, b INT) ENGINE=InnoDB", Version(110_806)).unwrap();
+        let of = |parts: &[usize]| {
+            let part = |column: &usize| Part { column: *column, prefix: None, descending: false };
+            let parts = parts.iter().map(part).collect();
+            let key = Key { name: "k".to_owned(), kind: KeyKind::Plain, parts };
+            indexes(table.columns(), &[key], None).map(|indexes| indexes.len())
+        };
+        assert_eq!(of(&[1, 0]), Ok(2));
+        for wrong in [&[][..], &[2], &[0, 2]] {
+            assert!(of(wrong).unwrap_err().to_string().contains("key `k`"), "{wrong:?}");
+        }
+    }
+}

@@ -79,11 +79,8 @@ impl InlineFormat {
             }
             let is_open = field.nullable || matches!(field.length, Length::Variable { .. });
             // Odd, and without a pattern: no other lengths have the same sum.
-            let weight = if is_open {
-                row::mix(number as u64 + 1, row::SPREAD).wrapping_mul(row::SPREAD) | 1
-            } else {
-                0
-            };
+            let weight =
+                if is_open { row::mix(number as u64, row::SPREAD).wrapping_mul(row::SPREAD) | 1 } else { 0 };
             weights.push(weight);
             match (field.column, spans.last_mut()) {
                 (Some(column), Some(Span::Columns(last))) if last.end == column => last.end += 1,

@@ -167,3 +167,23 @@ pub(super) fn seal(page: &mut Page, address: PageAddress, sums: Sums) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every fourth record has a slot of two bytes, so the slots take at most half a byte for each.
+    #[test]
+    fn a_page_is_filled_to_the_last_byte() {
+        for reserved in [0, RESERVED_BYTES] {
+            let mut page = PageBuilder::new(reserved);
+            assert!(page.takes(EMPTY_BYTES - 1) && !page.takes(EMPTY_BYTES), "one record");
+            page.push(&[0; 100], RECORD_HEADER_BYTES, 0, false);
+            let left = EMPTY_BYTES - 100 - slot_bytes(2);
+            assert!(page.takes(left) && !page.takes(left + 1), "two records");
+            page.push(&[0; 100], RECORD_HEADER_BYTES, 0, false);
+            let left = EMPTY_BYTES - 200 - slot_bytes(3) - reserved;
+            assert!(page.takes(left) && !page.takes(left + 1), "more records, and {reserved} bytes free");
+        }
+    }
+}

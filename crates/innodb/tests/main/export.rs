@@ -1,7 +1,7 @@
 //! The file that says where indexes begin.
 
 use innodb::Error;
-use innodb::export::Export;
+use innodb::export::{Export, sdi_space_id};
 use innodb::write::Root;
 
 fn name(text: &str, out: &mut Vec<u8>) {
@@ -82,4 +82,31 @@ fn there_are_only_so_many_columns_and_indexes() {
     for (columns, indexes) in [(1101, 0), (0, 1101)] {
         assert!(counted(columns, indexes).unwrap_err().to_string().contains("more than there can be"));
     }
+}
+
+#[test]
+fn a_newer_file_names_its_tablespace_beside_the_index_of_definitions() {
+    let index = |id: u64| {
+        let mut head = [0; 40];
+        head[..8].copy_from_slice(&id.to_be_bytes());
+        head[8..12].copy_from_slice(&77_u32.to_be_bytes());
+        let mut out = head.to_vec();
+        name("CLUST_IND_SDI", &mut out);
+        out
+    };
+    let file = |version: u32, parts: &[Vec<u8>]| [version.to_be_bytes().to_vec(), parts.concat()].concat();
+    let sdi = index(u64::MAX);
+    assert_eq!(sdi_space_id(&file(7, &[sdi.clone()])), Some(77));
+    assert_eq!(sdi_space_id(&file(2, &[vec![0; 9], sdi.clone(), vec![0; 9]])), Some(77));
+    for (version, parts) in [
+        (1, vec![sdi.clone()]),
+        (7, vec![]),
+        (7, vec![index(5)]),
+        // Which of two is it?
+        (7, vec![sdi.clone(), sdi.clone()]),
+        (7, vec![sdi[10..].to_vec()]),
+    ] {
+        assert_eq!(sdi_space_id(&file(version, &parts)), None, "{version} {}", parts.len());
+    }
+    assert_eq!(sdi_space_id(&[0, 0, 7]), None);
 }

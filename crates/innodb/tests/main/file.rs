@@ -14,8 +14,8 @@ use innodb::{Error, instant, leaf, space, value};
 use proptest::prelude::*;
 
 /// Columns added in front and behind, one dropped, rows deleted; the key varies in length.
-const MOVED: &[u8] = include_bytes!("../pages/moved.ibd.gz");
-const MOVED_TABLE: &str = "CREATE TABLE moved (f INT, k VARCHAR(30) NOT NULL, b INT, c INT NOT NULL, e VARCHAR(300), \
+pub(crate) const MOVED: &[u8] = include_bytes!("../pages/moved.ibd.gz");
+pub(crate) const MOVED_TABLE: &str = "CREATE TABLE moved (f INT, k VARCHAR(30) NOT NULL, b INT, c INT NOT NULL, e VARCHAR(300), \
                            PRIMARY KEY (k)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4";
 /// Values of 9,000 and 40,000 bytes off-page, a short one, and NULL.
 const AWAY: &[u8] = include_bytes!("../pages/away.ibd.gz");
@@ -75,7 +75,7 @@ impl Memory {
     }
 }
 
-fn table(statement: &str) -> Table {
+pub(crate) fn table(statement: &str) -> Table {
     sql::parse(statement, Version(110_806)).unwrap()
 }
 

@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use crate::file::{Memory, rows};
 
 /// Columns added in front, in the middle and behind, and one dropped, with rows of each version.
-const VERSIONS: &[u8] = include_bytes!("../pages/mysql_versions.ibd.gz");
+pub(crate) const VERSIONS: &[u8] = include_bytes!("../pages/mysql_versions.ibd.gz");
 /// A JSON value on several pages, of which some were changed in place.
-const PARTS: &[u8] = include_bytes!("../pages/mysql_parts.ibd.gz");
+pub(crate) const PARTS: &[u8] = include_bytes!("../pages/mysql_parts.ibd.gz");
 /// 81 columns with comments: the definition is longer than a page.
 const WIDE: &[u8] = include_bytes!("../pages/mysql_wide.ibd.gz");
 

@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-fn put(page: &mut [u8], at: usize, value: u32) {
+pub(crate) fn put(page: &mut [u8], at: usize, value: u32) {
     page[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
@@ -36,7 +36,7 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 /// A page of tablespace 7 with some content and no checksum.
-fn page(number: u32, flags: u32, len: usize) -> Vec<u8> {
+pub(crate) fn page(number: u32, flags: u32, len: usize) -> Vec<u8> {
     let mut random = Random(u64::from(number) + 1);
     let mut page: Vec<u8> = (0..len).map(|at| u8::try_from(random.below(1 + at % 5)).unwrap()).collect();
     put(&mut page, 0, 0);
@@ -52,14 +52,14 @@ fn page(number: u32, flags: u32, len: usize) -> Vec<u8> {
     page
 }
 
-fn full(mut page: Vec<u8>) -> Vec<u8> {
+pub(crate) fn full(mut page: Vec<u8>) -> Vec<u8> {
     let end = page.len() - 4;
     let sum = crc(&page[..end]);
     put(&mut page, end, sum);
     page
 }
 
-fn old(mut page: Vec<u8>) -> Vec<u8> {
+pub(crate) fn old(mut page: Vec<u8>) -> Vec<u8> {
     let end = page.len() - 8;
     let sum = crc(&page[4..26]) ^ crc(&page[38..end]);
     put(&mut page, 0, sum);
@@ -166,6 +166,7 @@ fn checksums_of_older_servers() {
         only_as_it_is(&format, 3, &old(page(3, 0, bytes)), |at| !(26..38).contains(&at));
         let mut none = old(page(3, 0, bytes));
         put(&mut none, 0, 0xDEAD_BEEF);
+        assert_eq!(format.is_intact(3, &none), Ok(false), "only one of two says that there is none");
         put(&mut none, bytes - 8, 0xDEAD_BEEF);
         assert_eq!(format.is_intact(3, &none), Ok(true));
     }
@@ -358,6 +359,7 @@ fn a_changed_page_must_have_a_later_lsn() {
         full(page)
     };
     assert!(!has_stale_page(&copy(900), &copy(700), 16_384, 800));
+    assert!(has_stale_page(&at_lsn(64, 900, 16_384), &at_lsn(64, 700, 16_384), 16_384, 800), "no such copy");
     assert!(
         !has_stale_page(&at_lsn(3, 900, 16_384), &at_lsn(3, 700, 16_384), 65_536, 800),
         "a part of a page"

@@ -191,6 +191,69 @@ fn header_vectors() {
     for cut in [0, 3, 4, 100, 511, 512, 4096, 4159] {
         assert!(refused(&|head| head.truncate(cut)).len() > 4, "{cut}");
     }
+    // The record of a checkpoint has 16 bytes.
+    let of_capacity = |bytes: u64| Log::parse(&good[..START_OFFSET], START_OFFSET as u64 + bytes);
+    assert_eq!(of_capacity(16).map(|log| log.capacity()), Ok(16));
+    assert!(of_capacity(15).unwrap_err().to_string().contains("not in it"));
+}
+
+/// It is a ring: what does not fit until the end of the file goes on behind the header.
+#[test]
+fn lsns_are_places_in_the_file() {
+    let (first, start) = (12_288, START_OFFSET as u64);
+    for (later, place) in [(0, 0), (700, 700), (899, 899), (900, 0), (1000, 100), (2000, 200)] {
+        let ring = ring(900, first, later, &[vec![20]]);
+        let log = Log::parse(&ring.file[..START_OFFSET], ring.file.len() as u64).unwrap();
+        assert_eq!(log.place(), start + place, "{later}");
+    }
+    let ring = ring(900, first, 0, &[vec![20]]);
+    let log = Log::parse(&ring.file[..START_OFFSET], ring.file.len() as u64).unwrap();
+    for (lsns, wanted) in [
+        (10..30, &[(10, 20)][..]),
+        (890..900, &[(890, 10)]),
+        (890..920, &[(890, 10), (0, 20)]),
+        (1790..1810, &[(890, 10), (0, 10)]),
+        (900..910, &[(0, 10)]),
+        // More than the log has.
+        (10..2000, &[(10, 890), (0, 10)]),
+        (0..901, &[(0, 900)]),
+        (30..30, &[]),
+    ] {
+        let found: Vec<_> = log.places(first + lsns.start..first + lsns.end).collect();
+        let wanted: Vec<_> = wanted.iter().map(|(at, len)| (start + at, *len)).collect();
+        assert_eq!(found, wanted, "{lsns:?}");
+    }
+    // Before it was begun there is nothing.
+    assert_eq!(log.places(first - 10..first + 5).collect::<Vec<_>>(), [(start, 5)]);
+    assert_eq!(log.places(0..first).count() + log.places(first - 5..first - 10).count(), 0);
+}
+
+/// The record of the checkpoint, and nothing behind it.
+#[test]
+fn a_log_is_at_its_end_behind_its_checkpoint_alone() {
+    let first = 12_288_u64;
+    let log = |checkpoint: u64, end: u64| {
+        let mut file = ring(16_384, first, 0, &[vec![20]]).file;
+        file[4096..4104].copy_from_slice(&checkpoint.to_be_bytes());
+        file[4104..4112].copy_from_slice(&end.to_be_bytes());
+        let sum = crc(&file[4096..4156]);
+        file[4156..4160].copy_from_slice(&sum);
+        Log::parse(&file[..START_OFFSET], file.len() as u64).unwrap()
+    };
+    let record = |kind: [u8; 3], lsn: u64| {
+        let head = [&kind[..], &lsn.to_be_bytes()].concat();
+        [&head[..], &[1], &crc(&head), &[0; 20]].concat()
+    };
+    let sound = record([0xFA, 0, 0], first);
+    assert!(log(first, first).is_at_end(&sound));
+    assert!(log(first, first).is_at_end(&sound[..16]), "nothing is behind it");
+    assert!(!log(first, first).is_at_end(&sound[..15]));
+    assert!(!log(first, first + 16).is_at_end(&sound), "the checkpoint began earlier");
+    assert!(!log(first, first).is_at_end(&record([0xFA, 0, 1], first)), "it is about a page");
+    assert!(!log(first, first).is_at_end(&record([0xFA, 0, 0], first + 1)), "it is of another checkpoint");
+    let mut torn = sound.clone();
+    torn[12] ^= 1;
+    assert!(!log(first, first).is_at_end(&torn));
 }
 
 #[test]

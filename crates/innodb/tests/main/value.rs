@@ -300,6 +300,10 @@ const DAMAGED: &[(&str, &str)] = &[
     ("int(11)", "000000"),
     ("decimal(5,2)", "7c1800"),
     ("decimal(9,0)", "ffffffff"),
+    ("decimal(9,0)", "bb9aca00"),
+    ("decimal(5,2)", "800064"),
+    ("decimal(20,0)", "80 3b9aca00 00000000"),
+    ("decimal(20,0)", "80 00000000 3b9aca00"),
     ("float", "0000807f"),
     ("double", "000000000000f87f"),
     ("bit(10)", "0400"),
@@ -341,6 +345,9 @@ fn long_values_are_compressed_and_read_back() {
     let ours = stored(&column, &b"ab".repeat(100)).unwrap();
     assert!(ours[0] == 0x89 && ours.len() < 20, "{ours:x?}");
     assert_eq!(text(&column, &ours), Ok(b"ab".repeat(100)));
+    let mut two = Vec::new();
+    decode(&column, &server, &mut two).and_then(|()| decode(&column, &server, &mut two)).unwrap();
+    assert_eq!(two, b"ab".repeat(200), "behind another value");
     // The form with column_compression_zlib_wrap=ON.
     let wrapped = bytes("81c8 789c 4b4c4a1c161000 e98f4c2d");
     assert_eq!(text(&column, &wrapped), Ok(b"ab".repeat(100)));

@@ -106,3 +106,29 @@ fn part_name(text: &str) -> String {
     let is_number = text.starts_with(|c: char| c.is_ascii_digit());
     if is_plain && !is_number { text.to_owned() } else { name(text) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::method;
+
+    #[test]
+    fn each_method_has_its_words_and_its_list() {
+        let wanted = [
+            "HASH (a;`b c`)",
+            "KEY ALGORITHM = 1 (a,`b c`)",
+            "KEY (a,`b c`)",
+            "LINEAR HASH (a;`b c`)",
+            "LINEAR KEY ALGORITHM = 1 (a,`b c`)",
+            "LINEAR KEY (a,`b c`)",
+            "RANGE (a;`b c`)",
+            "LIST (a;`b c`)",
+            "RANGE  COLUMNS(a,`b c`)",
+            "LIST  COLUMNS(a,`b c`)",
+        ];
+        for (kind, wanted) in (1..).zip(wanted) {
+            let expression = if wanted.contains(';') { "a;`b c`" } else { "a;b c" };
+            assert_eq!(method(kind, expression).as_deref(), Ok(wanted));
+        }
+        assert!(method(0, "a").is_err() && method(11, "a").is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! The first page of a tablespace, made by hand, and its lists.
+
+use innodb::Error;
+use innodb::page::{PAGE_BYTES, Page, Pages, Sums};
+use innodb::space::{self, ExtentState, Extents, Space};
+
+use crate::file::{MOVED, Memory};
+use crate::page_check::{full, old, page, put};
+
+/// The first page of tablespace 7, which has these flags, with some more changes.
+fn first(flags: u32, change: impl Fn(&mut Vec<u8>)) -> Box<Page> {
+    let mut bytes = page(0, flags, PAGE_BYTES);
+    bytes[24..26].copy_from_slice(&8_u16.to_be_bytes());
+    change(&mut bytes);
+    let bytes = if flags & 0x10 != 0 { full(bytes) } else { old(bytes) };
+    Box::new(bytes.try_into().unwrap())
+}
+
+#[test]
+fn flags_say_what_can_be_read() {
+    let (size, compressed, encrypted) = ("do not have 16 KiB", "are compressed", "is encrypted");
+    for (flags, refused) in [
+        (0x15, None),
+        (0, None),
+        (5 << 6, None),
+        (0x21, None),
+        // Bits that say nothing of the form.
+        (0x115, None),
+        (1 << 14, None),
+        (0x10, Some(size)),
+        (0x14, Some(size)),
+        (0x16, Some(size)),
+        (6 << 6, Some(size)),
+        (4 << 6, Some(size)),
+        (0x15 | 1 << 5, Some(compressed)),
+        (0x15 | 4 << 5, Some(compressed)),
+        (0x21 | 4 << 1, Some(compressed)),
+        (1 << 16, Some(compressed)),
+        (1 << 13, Some(encrypted)),
+    ] {
+        match (Space::parse(&first(flags, |_| ())), refused) {
+            (Ok(space), None) => {
+                assert_eq!((space.id, space.flags), (7, flags));
+                assert_eq!(space.sums == Sums::Full, flags & 0x10 != 0);
+            }
+            (Err(Error::Unsupported(what)), Some(wanted)) => assert!(what.contains(wanted), "{what}"),
+            other => panic!("{flags:#x}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_first_page_is_that_of_a_tablespace() {
+    let said = |change: &dyn Fn(&mut Vec<u8>)| Space::parse(&first(0x15, change)).unwrap_err().to_string();
+    assert!(said(&|page| page[25] = 9).contains("does not begin as a tablespace"));
+    assert!(said(&|page| put(page, 38, 8)).contains("two numbers"));
+    assert!(said(&|page| put(page, 34, 8)).contains("two numbers"));
+    assert!(said(&|page| put(page, 4, 1)).contains("page 1 is where page 0 should be"));
+    let empty = Space::parse(&[0; PAGE_BYTES]).unwrap_err().to_string();
+    assert!(empty.contains("begins with zeros"), "{empty}");
+}
+
+#[test]
+fn a_page_that_is_empty_or_not_in_clear_is_named() {
+    for sums in [Sums::Full, Sums::Old] {
+        let said = sums.check(&[0; PAGE_BYTES], 3).unwrap_err().to_string();
+        assert!(said.contains("empty") && said.contains("page 3"), "{said}");
+    }
+    let whole = |bytes: Vec<u8>| -> Box<Page> { Box::new(bytes.try_into().unwrap()) };
+    assert_eq!(Sums::Full.check(&whole(full(page(3, 0, PAGE_BYTES))), 3), Ok(()));
+    assert_eq!(Sums::Old.check(&whole(old(page(3, 0, PAGE_BYTES))), 3), Ok(()));
+    let mut with_key = page(3, 0, PAGE_BYTES);
+    put(&mut with_key, 0, 1);
+    let said = Sums::Full.check(&whole(full(with_key)), 3).unwrap_err().to_string();
+    assert!(said.contains("page 3 is encrypted"), "{said}");
+    for (kind, wanted) in
+        [(14, "compressed"), (16, "compressed"), (15, "encrypted"), (17, "encrypted"), (18, "wrong checksum")]
+    {
+        let mut torn = page(3, 0, PAGE_BYTES);
+        torn[24..26].copy_from_slice(&[0, kind]);
+        let said = Sums::Old.check(&whole(torn), 3).unwrap_err().to_string();
+        assert!(said.contains(wanted), "{kind}: {said}");
+    }
+}
+
+/// Only MySQL's say so: by a bit in the flags, a version and a root.
+#[test]
+fn the_tree_of_definitions_has_a_root() {
+    // Behind the descriptors of 256 extents and what encrypts it.
+    let at = 150 + 40 * 256 + 115;
+    let root = |flags: u32, version: u32, root: u32| {
+        let page = first(flags, |page| {
+            put(page, at, version);
+            put(page, at + 4, root);
+        });
+        space::sdi_root(&page)
+    };
+    assert_eq!(root(0x4021, 1, 3), Some(3));
+    for (flags, version, number) in
+        [(0x21, 1, 3), (0x4031, 1, 3), (0x4021, 0, 3), (0x4021, 2, 3), (0x4021, 1, 0), (0x4021, 1, u32::MAX)]
+    {
+        assert_eq!(root(flags, version, number), None, "{flags:#x} {version} {number}");
+    }
+}
+
+/// The first page describes 256 extents; the next page of descriptors is read only if there are more.
+#[test]
+fn extents_are_read_up_to_the_last_one_in_use() {
+    let bytes = first(0x15, |page| {
+        page[150..10_390].fill(0);
+        // The second extent: its segment, its state, and that its first and last pages are free.
+        let second = &mut page[150 + 40..];
+        (second[7], second[23], second[24], second[39]) = (5, 4, 1, 0x40);
+    });
+    let mut pages = Memory { bytes: bytes.to_vec(), proven: false };
+    let space = Space::parse(pages.page(0).unwrap()).unwrap();
+    let mut read = |free_limit: u32| Extents::read(&Space { free_limit, ..space }, &mut pages);
+    assert_eq!(read(0).unwrap().all().len(), 0);
+    assert_eq!(read(65).unwrap().all().len(), 2);
+    assert!(read(16_385).is_err(), "there is no such page");
+    let extents = read(16_384).unwrap();
+    assert_eq!(extents.all().len(), 256);
+    assert_eq!(extents.all()[1].state, ExtentState::Segment(5));
+    let free: Vec<u32> = (64..128).filter(|&page| extents.is_free(page)).collect();
+    assert_eq!(free, [64, 127]);
+    assert!(extents.is_free(0) && extents.is_free(16_384), "what is not described was never used");
+}
+
+#[test]
+fn lists_of_segments_that_are_torn_are_an_error() {
+    let mut pages = Memory::new(MOVED);
+    pages.proven = false;
+    let space = Space::parse(pages.page(0).unwrap()).unwrap();
+    // The pages of segments that are not full: their number, and the first one with an offset in it.
+    let list = 38 + 96;
+    let said = |at: usize, bytes: &[u8]| {
+        let mut pages = pages.clone();
+        pages.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        space::segments(&space, &mut pages).map(|found| found.len()).map_err(|error| error.to_string())
+    };
+    let whole = said(list, &[]).unwrap();
+    assert!(whole >= 2);
+    for (at, bytes, what) in [
+        (list, &[0, 0, 0, 17][..], "more pages of segments than pages"),
+        (list, &[0, 0, 0, 2], "the list of pages of segments is torn"),
+        (list + 4, &[0xFF; 4], "the list of pages of segments is torn"),
+        (list + 8, &[0, 39], "the list of pages of segments is torn"),
+        (list + 4, &[0, 0, 0, 3], "a page of segments is something else"),
+        (2 * PAGE_BYTES + 50 + 60, &[0], "is not marked as one"),
+    ] {
+        let error = said(at, bytes).unwrap_err();
+        assert!(error.contains(what), "{at}: {error}");
+    }
+}
