@@ -6,7 +6,7 @@
 //! Facts: `btr_cur_instant_init_low()` and `dict_table_t::deserialise_columns()` of MariaDB's source.
 
 use crate::Error;
-use crate::index_page::{HEAP, IndexPage, RecordHeader, Status};
+use crate::index_page::{IndexPage, RecordHeader, Status};
 use crate::off_page::Reference;
 use crate::page::{DATA, NO_PAGE, Page, Pages, corrupt, u16_at, u32_at};
 use crate::record::{FieldPosition, FieldValue, Layout, SYSTEM_BYTES, SYSTEM_FIELDS, child};
@@ -47,9 +47,7 @@ pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) 
     let page = *pages.page(leaf)?;
     let page = IndexPage::parse(&page, leaf)?;
     let mut scratch = Scratch::default();
-    page.chain(&mut scratch.origins)?;
-    let first = scratch.origins.first().map(|&origin| usize::from(origin));
-    let first = first.map(|origin| (origin, RecordHeader::at(page.bytes, origin)));
+    let first = first_record(&page, &mut scratch)?;
     let Some((origin, header)) = first.filter(|(_, header)| header.is_metadata()) else {
         // The server was killed before the change was complete.
         return Ok(Layout::new(index));
@@ -93,12 +91,11 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
         if page.level == 0 {
             return Ok(number);
         }
-        page.chain(&mut scratch.origins)?;
-        let origin = scratch.origins.first().map_or(0, |&origin| usize::from(origin));
-        let header = RecordHeader::at(page.bytes, origin);
-        if origin < HEAP || header.status() != Some(Status::NodePointer) {
+        let first = first_record(&page, &mut scratch)?;
+        let Some((origin, header)) = first.filter(|(_, header)| header.status() == Some(Status::NodePointer))
+        else {
             return Err(corrupt(number, DATA, "a page above the leaves leads nowhere").into());
-        }
+        };
         let (mut found, mut fault) = (None, None);
         for null_bytes in 0..=index.fields.len().div_ceil(8) {
             let key = index.fields[..index.key_fields].iter().copied();
@@ -126,6 +123,13 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
             fault.unwrap_or_else(|| corrupt(number, origin, what).into())
         })?;
     }
+}
+
+/// Where the first record of a page is, if there is one, and its header. The chain of records is checked.
+fn first_record(page: &IndexPage<'_>, scratch: &mut Scratch) -> Result<Option<(usize, RecordHeader)>, Error> {
+    page.chain(&mut scratch.origins)?;
+    let origin = scratch.origins.first().map(|&origin| usize::from(origin));
+    Ok(origin.map(|origin| (origin, RecordHeader::at(page.bytes, origin))))
 }
 
 fn is_first(bytes: &Page, number: u32, above: &IndexPage<'_>) -> bool {

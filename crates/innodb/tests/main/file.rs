@@ -209,6 +209,25 @@ fn every_part_of_a_leaf_is_proven() {
     }
 }
 
+/// Only a page above the leaves has pointers and a least record.
+#[test]
+fn rows_are_records_of_their_own_kind() {
+    let mut pages = Memory::new(AWAY);
+    pages.proven = false;
+    let page = IndexPage::parse(pages.page(CLUSTERED_ROOT).unwrap(), CLUSTERED_ROOT).unwrap();
+    let mut origins = Vec::new();
+    page.chain(&mut origins).unwrap();
+    for origin in origins {
+        let header = CLUSTERED_ROOT as usize * PAGE_BYTES + usize::from(origin) - 5;
+        for (at, bit) in [(header, 0x10), (header + 2, 1)] {
+            let mut other = pages.clone();
+            other.bytes[at] |= bit;
+            let error = rows(&table(AWAY_TABLE), &mut other).unwrap_err().to_string();
+            assert!(error.contains("a record among rows is none"), "{error}");
+        }
+    }
+}
+
 /// No checksum notices it: a page's heap may end anywhere before its directory.
 #[test]
 fn a_record_that_reaches_beyond_the_heap_is_refused() {

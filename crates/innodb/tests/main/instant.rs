@@ -56,3 +56,44 @@ fn a_change_that_was_not_completed_is_none() {
     pages.bytes[origin - 5] &= !0x10;
     assert_eq!(layout(&mut pages).unwrap().fields(), plain);
 }
+
+#[test]
+fn a_page_above_the_leaves_begins_with_a_pointer() {
+    let (mut pages, _) = altered();
+    let root = CLUSTERED_ROOT as usize * PAGE_BYTES;
+    let mut origins = Vec::new();
+    let page = IndexPage::parse(pages.page(CLUSTERED_ROOT).unwrap(), CLUSTERED_ROOT).unwrap();
+    assert!(page.level > 0);
+    page.chain(&mut origins).unwrap();
+    // Its kind becomes that of a row.
+    pages.bytes[root + usize::from(origins[0]) - 3] &= !7;
+    let error = layout(&mut pages).unwrap_err().to_string();
+    assert!(error.contains("leads nowhere"), "{error}");
+}
+
+/// It is off-page: a number, and two bytes for each field.
+#[test]
+fn the_list_of_fields_is_as_long_as_it_says() {
+    let (pages, _) = altered();
+    let part = (0..pages.bytes.len()).step_by(PAGE_BYTES).find(|at| pages.bytes[at + 25] == 10).unwrap() + 38;
+    let bytes = |at: usize| u32::from_be_bytes(pages.bytes[at..at + 4].try_into().unwrap());
+    let (len, count) = (bytes(part), bytes(part + 8));
+    assert_eq!(len, 4 + 2 * count);
+    // The reference to it in the first record: where it is in its page, its length.
+    let reference = [&[0, 0, 0, 38, 0, 0, 0, 0][..], &len.to_be_bytes()].concat();
+    let reference = pages.bytes.windows(12).position(|bytes| bytes == reference).unwrap() + 8;
+    let said = |len: u32, count: u32| {
+        let mut pages = pages.clone();
+        for (at, number) in [(part, len), (part + 8, count), (reference, len)] {
+            pages.bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
+        }
+        layout(&mut pages).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(said(len, count), Ok(()));
+    for (len, count) in [(len, count - 1), (len, count + 1), (len - 1, count - 1), (len + 1, count), (3, 0)] {
+        let error = said(len, count).unwrap_err();
+        assert!(error.contains("not as long as it says"), "{len} {count}: {error}");
+    }
+    let error = said(4 + 2 * 1023 + 1, count).unwrap_err();
+    assert!(error.contains("is too long"), "{error}");
+}

@@ -7,7 +7,7 @@ use crc_fast::checksum;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use innodb::Error;
-use innodb::page_check::{PageFormat, has_stale_page};
+use innodb::page_check::{PageFormat, has_stale_page, may_be_newer};
 
 const FULL: u32 = 0x15;
 const OLD: u32 = 0;
@@ -364,4 +364,15 @@ fn a_changed_page_must_have_a_later_lsn() {
         !has_stale_page(&at_lsn(3, 900, 16_384), &at_lsn(3, 700, 16_384), 65_536, 800),
         "a part of a page"
     );
+}
+
+#[test]
+fn a_page_that_was_written_since_or_freed_may_be_newer() {
+    for bytes in [4096, 16_384] {
+        let (page, zeros) = (at_lsn(3, 800, bytes), vec![0; bytes]);
+        assert!(may_be_newer(&page, bytes, 799) && !may_be_newer(&page, bytes, 800));
+        assert!(may_be_newer(&[&page[..], &zeros].concat(), bytes, 800));
+        assert!(may_be_newer(&[&page[..], &at_lsn(4, 801, bytes)].concat(), bytes, 800));
+        assert!(!may_be_newer(&zeros[..bytes - 1], bytes, 0), "a part of a page");
+    }
 }
