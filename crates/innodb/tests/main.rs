@@ -23,6 +23,8 @@ mod key_order;
 mod mysql;
 #[path = "main/mysql_text.rs"]
 mod mysql_text;
+#[path = "main/mysql_type.rs"]
+mod mysql_type;
 #[path = "main/off_page.rs"]
 mod off_page;
 #[path = "main/page_check.rs"]

@@ -11,7 +11,7 @@ use crate::file::Memory;
 use crate::mysql::VERSIONS;
 
 /// Where something is in the JSON, and what is there instead.
-type Change<'a> = (&'a str, Value);
+pub(crate) type Change<'a> = (&'a str, Value);
 
 fn original() -> Value {
     let mut pages = Memory::new(VERSIONS);
@@ -19,7 +19,7 @@ fn original() -> Value {
     serde_json::from_slice(&sdi::tables(&space, &mut pages).unwrap().unwrap()[0]).unwrap()
 }
 
-fn changed(changes: &[Change<'_>]) -> Definition {
+pub(crate) fn changed(changes: &[Change<'_>]) -> Definition {
     let mut whole = original();
     for (place, value) in changes {
         let (parent, name) = place.rsplit_once('/').unwrap();
