@@ -35,6 +35,8 @@ mod property;
 mod redo;
 #[path = "main/space.rs"]
 mod space;
+#[path = "main/sql_column.rs"]
+mod sql_column;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/transaction.rs"]

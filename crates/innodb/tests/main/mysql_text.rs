@@ -157,6 +157,7 @@ fn defaults_are_written_as_their_type_is() {
     // The type's number, its name, the collation, characters, the default, and the same as text.
     for (kind, name, collation, chars, default, wanted) in [
         (16, "varchar(9)", 255, 36, "it's", "'it''s'"),
+        (17, "bit(3)", 8, 3, "b'101'", "b'101'"),
         (17, "bit(3)", 63, 3, "b'101'", "b'101'"),
         (16, "varbinary(9)", 63, 9, "0x6162", "'ab'"),
         (29, "binary(4)", 63, 4, "0x6162", "'ab\\0\\0'"),
