@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::{audit, cargo, root, shown, target};
 
 /// Crates whose tests need no servers, threads or disks, so that a mutant takes seconds.
-const PURE: [&str; 14] = [
+const PURE: [&str; 13] = [
     "binlog",
     "rows",
     "column",
@@ -27,7 +27,13 @@ const PURE: [&str; 14] = [
     "transactions",
     "humanize",
     "seal",
-    "follow",
+];
+
+/// Crates of which only these files have such tests; those of the others start servers.
+const PURE_FILES: [(&str, &[&str]); 3] = [
+    ("follow", &["form", "row_condition", "row_condition/*", "scope", "touched", "window"]),
+    ("hotcopy", &["binary_log", "changed_pages", "control_file", "file_list", "listing", "tablespaces"]),
+    ("pitr", &["gtid_set", "mysql_place", "storage_engine"]),
 ];
 
 /// The version whose report is read here.
@@ -81,15 +87,32 @@ impl Wanted<'_> {
                     let shard = rest.next().and_then(|shard| shard.split_once('/'));
                     wanted.shard = Some(shard.context("--shard K/N")?);
                 }
-                name if PURE.contains(&name) => wanted.crates.push(name),
-                other => bail!("no crate {other} to change; there are {}", PURE.join(", ")),
+                name if all().any(|known| known == name) => wanted.crates.push(name),
+                other => {
+                    let known: Vec<_> = all().collect();
+                    bail!("no crate {other} to change; there are {}", known.join(", "));
+                }
             }
         }
         if wanted.crates.is_empty() {
-            wanted.crates.extend(PURE);
+            all().for_each(|name| wanted.crates.push(name));
         }
         Ok(wanted)
     }
+
+    /// What of a crate is changed; all of it if there are none.
+    fn globs(&self, name: &str) -> Vec<String> {
+        if !self.files.is_empty() {
+            return self.files.iter().map(|glob| (*glob).to_owned()).collect();
+        }
+        let files = PURE_FILES.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, files)| files);
+        files.iter().map(|file| format!("crates/{name}/src/{file}.rs")).collect()
+    }
+}
+
+/// The crates that can be changed.
+fn all() -> impl Iterator<Item = &'static str> {
+    PURE.into_iter().chain(PURE_FILES.map(|(name, _)| name))
 }
 
 /// `cargo xtask mutate [CRATE...] [--shard K/N] [--file GLOB]... [--in-diff REV]`
@@ -136,7 +159,7 @@ fn report(name: &str, wanted: &Wanted<'_>) -> Result<Report> {
     mutants.args(["--memory=off", "--minimum-test-timeout=20"]);
     // A failed property is enough; the smallest example of it is not looked for.
     mutants.env("PROPTEST_MAX_SHRINK_ITERS", "0");
-    mutants.args(wanted.files.iter().flat_map(|glob| ["--file", glob]));
+    mutants.args(wanted.globs(name).iter().flat_map(|glob| ["--file", glob]));
     if let Some((which, parts)) = wanted.shard {
         mutants.args(["--shard-index", which, "--shard-count", parts]);
     }
@@ -251,7 +274,7 @@ fn accepted(list: &str) -> Result<BTreeSet<&str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PURE, Report, Wanted, accepted};
+    use super::{PURE, PURE_FILES, Report, Wanted, accepted};
 
     #[test]
     fn a_part_of_the_mutants_may_be_asked_for() {
@@ -264,7 +287,17 @@ mod tests {
             files: vec!["**/lib.rs"],
         };
         assert_eq!(Wanted::read(&arguments).unwrap(), wanted);
-        assert_eq!(Wanted::read(&[]).unwrap().crates, PURE);
+        assert_eq!(wanted.globs("pitr"), ["**/lib.rs"]);
+        let whole = Wanted::read(&[]).unwrap();
+        assert_eq!(whole.crates.len(), PURE.len() + PURE_FILES.len());
+        assert!(whole.globs("codec").is_empty());
+        for (name, files) in PURE_FILES {
+            assert_eq!(whole.globs(name).len(), files.len());
+            for glob in whole.globs(name) {
+                let path = crate::root().join(glob.replace("/*.rs", ""));
+                assert!(path.exists(), "{}", path.display());
+            }
+        }
         for wrong in [&["remora"][..], &["--shard"], &["--shard", "1"], &["--in-diff"], &["--file"]] {
             let wrong: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
             assert!(Wanted::read(&wrong).is_err(), "{wrong:?}");
