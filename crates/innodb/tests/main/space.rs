@@ -127,6 +127,29 @@ fn extents_are_read_up_to_the_last_one_in_use() {
 }
 
 #[test]
+fn an_extent_has_one_of_six_states() {
+    let read = |state: u8| {
+        let bytes = first(0x15, |page| {
+            page[150..190].fill(0);
+            (page[157], page[173]) = (5, state);
+        });
+        let mut pages = Memory { bytes: bytes.to_vec(), proven: false };
+        let space = Space::parse(pages.page(0).unwrap()).unwrap();
+        Extents::read(&Space { free_limit: 64, ..space }, &mut pages).map(|extents| extents.all()[0])
+    };
+    // A descriptor that was never written says nothing of its pages.
+    let states = [0, 1, 2, 3, 4, 5].map(|state| read(state).map(|extent| (extent.state, extent.free)));
+    let (fragments, segment) = (ExtentState::Fragments, ExtentState::Segment(5));
+    assert_eq!(states[0], Ok((ExtentState::Free, u64::MAX)));
+    for (found, state) in states[1..].iter().zip([ExtentState::Free, fragments, fragments, segment, segment])
+    {
+        assert_eq!(*found, Ok((state, 0)));
+    }
+    let error = read(6).unwrap_err().to_string();
+    assert!(error.contains("the state 6") && error.contains("page 0, byte 170"), "{error}");
+}
+
+#[test]
 fn lists_of_segments_that_are_torn_are_an_error() {
     let mut pages = Memory::new(MOVED);
     pages.proven = false;
@@ -140,15 +163,16 @@ fn lists_of_segments_that_are_torn_are_an_error() {
     };
     let whole = said(list, &[]).unwrap();
     assert!(whole >= 2);
-    for (at, bytes, what) in [
-        (list, &[0, 0, 0, 17][..], "more pages of segments than pages"),
-        (list, &[0, 0, 0, 2], "the list of pages of segments is torn"),
-        (list + 4, &[0xFF; 4], "the list of pages of segments is torn"),
-        (list + 8, &[0, 39], "the list of pages of segments is torn"),
-        (list + 4, &[0, 0, 0, 3], "a page of segments is something else"),
-        (2 * PAGE_BYTES + 50 + 60, &[0], "is not marked as one"),
+    let torn = "the list of pages of segments is torn";
+    for (at, bytes, what, place) in [
+        (list, &[0, 0, 0, 17][..], "more pages of segments than pages", "page 0, byte 134"),
+        (list, &[0, 0, 0, 2], torn, "page 0, byte 134"),
+        (list + 4, &[0xFF; 4], torn, "page 0, byte 134"),
+        (list + 8, &[0, 39], torn, "page 0, byte 134"),
+        (list + 4, &[0, 0, 0, 3], "a page of segments is something else", "page 3, byte 24"),
+        (2 * PAGE_BYTES + 50 + 60, &[0], "is not marked as one", "page 2, byte 110"),
     ] {
         let error = said(at, bytes).unwrap_err();
-        assert!(error.contains(what), "{at}: {error}");
+        assert!(error.contains(what) && error.contains(place), "{at}: {error}");
     }
 }
