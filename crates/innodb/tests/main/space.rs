@@ -166,6 +166,7 @@ fn lists_of_segments_that_are_torn_are_an_error() {
     let torn = "the list of pages of segments is torn";
     for (at, bytes, what, place) in [
         (list, &[0, 0, 0, 17][..], "more pages of segments than pages", "page 0, byte 134"),
+        (list, &[0, 0, 0, 16], torn, "page 0, byte 134"),
         (list, &[0, 0, 0, 2], torn, "page 0, byte 134"),
         (list + 4, &[0xFF; 4], torn, "page 0, byte 134"),
         (list + 8, &[0, 39], torn, "page 0, byte 134"),

@@ -31,3 +31,18 @@ fn damage_is_named_by_its_byte() {
     flip(&mut made.file, 3, counter, 2);
     assert!(made.verify().is_err());
 }
+
+/// Two bits in a descriptor for each of an extent's 64 pages; the lower one says that it is free.
+#[test]
+fn a_page_with_a_wrong_mark_is_named_by_its_number() {
+    let statement = "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a)) ENGINE=InnoDB";
+    let mut made = make(statement, FULL, &numbers(300, 8000), usize::MAX).unwrap();
+    assert_eq!(made.verify(), Ok(()));
+    for page in [5, 63, 64, 70, 127, 128] {
+        let at = 150 + 40 * (page / 64) + 24 + page % 64 / 4;
+        flip(&mut made.file, 0, at, 1 << (2 * (page % 4)));
+        let error = made.verify().unwrap_err().to_string();
+        assert!(error.contains("in use") && error.contains(&format!("page {page}, byte 4")), "{error}");
+        flip(&mut made.file, 0, at, 1 << (2 * (page % 4)));
+    }
+}
