@@ -296,3 +296,50 @@ impl Table {
         &self.indexes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Field, Length, Stored, StoredField, StoredTree};
+
+    fn field(column: Option<usize>, prefix: Option<u32>, added: u8, dropped: Option<u8>) -> StoredField {
+        let field = Field { column, nullable: false, length: Length::Fixed(4), prefix, descending: false };
+        StoredField { field, added, dropped, default: None }
+    }
+
+    /// The beginning of a column as the key, what every row has, the columns, one of them dropped and one
+    /// added.
+    fn stored(instant_columns: Option<usize>) -> Stored {
+        let fields = vec![
+            field(Some(0), Some(2), 0, None),
+            field(None, None, 0, None),
+            field(None, None, 0, None),
+            field(Some(0), None, 0, None),
+            field(Some(1), None, 0, None),
+            field(None, None, 0, Some(2)),
+            field(Some(2), None, 1, None),
+        ];
+        let tree = StoredTree { root: 4, instant_columns };
+        Stored { fields, trees: BTreeMap::from([(9, tree)]) }
+    }
+
+    #[test]
+    fn a_version_has_what_was_added_by_then_and_not_yet_dropped() {
+        let missing = [0, 1, 2, 3].map(|version| {
+            let fields = stored(None).fields_of(version);
+            (0..fields.len()).filter(|at| !fields[*at]).collect::<Vec<_>>()
+        });
+        assert_eq!(missing, [vec![6], vec![], vec![5], vec![5]]);
+    }
+
+    #[test]
+    fn a_record_without_a_number_has_what_the_table_had_first() {
+        assert_eq!(stored(None).core_fields(9), 6);
+        // There were two columns, and a third was added without a version.
+        for (before, fields) in [(2, 5), (3, 6), (1, 4), (7, 6)] {
+            assert_eq!(stored(Some(before)).core_fields(9), fields, "{before}");
+            assert_eq!(stored(Some(before)).core_fields(8), 6, "another tablespace");
+        }
+    }
+}

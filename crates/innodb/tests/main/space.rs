@@ -177,3 +177,29 @@ fn lists_of_segments_that_are_torn_are_an_error() {
         assert!(error.contains(what) && error.contains(place), "{at}: {error}");
     }
 }
+
+/// Pages of segments that are full are in a list of their own; each page leads to the next one.
+#[test]
+fn pages_of_segments_lead_to_each_other() {
+    let mut pages = Memory::new(MOVED);
+    pages.proven = false;
+    let space = Space::parse(pages.page(0).unwrap()).unwrap();
+    let one = space::segments(&space, &mut pages).unwrap();
+    let (full, not_full) = (38 + 80, 38 + 96);
+    // A list: how many pages, and the first one with the offset of its links.
+    let list = |count: u8, page: u8| [0, 0, 0, count, 0, 0, 0, page, 0, 38];
+    let said = |pages: &mut Memory, at: usize, bytes: &[u8]| {
+        pages.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        space::segments(&space, pages)
+    };
+    assert_eq!(said(&mut pages, full, &list(1, 2)), Ok([&one[..], &one].concat()));
+    assert_eq!(said(&mut pages, not_full, &list(0, 0)), Ok(one.clone()));
+    // The last page has the same segments and one more.
+    let (second, last) = (2 * PAGE_BYTES, 15 * PAGE_BYTES);
+    pages.bytes.copy_within(second..second + PAGE_BYTES, last);
+    let more = last + 50 + 192 * 84;
+    pages.bytes.copy_within(second + 50..second + 50 + 192, more);
+    said(&mut pages, second + 38 + 6, &[0, 0, 0, 15, 0, 38]).unwrap();
+    let both = said(&mut pages, full, &list(2, 2)).unwrap();
+    assert_eq!(both, [&one[..], &one, &one[..1]].concat());
+}
