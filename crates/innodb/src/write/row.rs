@@ -218,6 +218,8 @@ pub fn take_number(rest: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -233,6 +235,24 @@ mod tests {
             assert!(!back.unpack(&packed[..packed.len() - 1]), "{count} values");
             packed.push(0);
             assert!(!back.unpack(&packed), "{count} values");
+        }
+    }
+
+    #[test]
+    fn each_bit_counts_for_the_hash_and_so_do_the_length_and_the_seed() {
+        let bytes: Vec<u8> = (0..50_u8).map(|at| at.wrapping_mul(77) ^ 0x5A).collect();
+        let (mut of_bytes, mut of_seeds) = (BTreeSet::new(), BTreeSet::new());
+        for len in 0..=bytes.len() {
+            let own = &bytes[..len];
+            assert!(of_bytes.insert(hash(7, own)) && of_bytes.insert(hash(7, &vec![0; len])) || len == 0);
+            for bit in 0..8 * len {
+                let mut other = own.to_vec();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert!(of_bytes.insert(hash(7, &other)), "{len}, bit {bit}");
+            }
+            for bit in 0..64 {
+                assert!(of_seeds.insert(hash(7 ^ 1 << bit, own)), "{len}, bit {bit} of the seed");
+            }
         }
     }
 
