@@ -105,3 +105,32 @@ fn the_list_of_fields_is_as_long_as_it_says() {
     let error = said(4 + 2 * 1023 + 1, count).unwrap_err();
     assert!(error.contains("is too long"), "{error}");
 }
+
+/// It is the only page of the level below, in the same tree, that no other one precedes.
+#[test]
+fn the_first_pointer_leads_to_the_first_page_below() {
+    let (pages, origin) = altered();
+    let leaf = origin / PAGE_BYTES;
+    let (root, header) = (CLUSTERED_ROOT as usize * PAGE_BYTES, leaf * PAGE_BYTES);
+    let mut origins = Vec::new();
+    let page = &pages.bytes[root..root + PAGE_BYTES].first_chunk().unwrap();
+    IndexPage::parse(page, CLUSTERED_ROOT).unwrap().chain(&mut origins).unwrap();
+    let first = root + usize::from(origins[0]);
+    let number = u32::try_from(leaf).unwrap().to_be_bytes();
+    let child = first + pages.bytes[first..].windows(4).position(|bytes| bytes == number).unwrap();
+    let next = pages.bytes[header + 12..header + 16].to_vec();
+    for (at, bytes) in [
+        (child, next.as_slice()),
+        (child, &[0, 0, 0, 0]),
+        // Of the page: the one before it, its level, the number of its index.
+        (header + 8, &[0, 0, 0, 9]),
+        (header + 38 + 26, &[0, 1]),
+        (header + 38 + 28 + 7, &[0xEE]),
+    ] {
+        let mut pages = pages.clone();
+        assert_ne!(&pages.bytes[at..at + bytes.len()], bytes);
+        pages.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        let error = layout(&mut pages).unwrap_err().to_string();
+        assert!(error.contains("does not lead to the first page below"), "{at}: {error}");
+    }
+}
