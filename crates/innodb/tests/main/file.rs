@@ -228,6 +228,40 @@ fn rows_are_records_of_their_own_kind() {
     }
 }
 
+/// A record that was deleted and purged is in the list of free ones, and its fields are zeros.
+#[test]
+fn freed_records_are_found_while_they_have_bytes() {
+    let mut pages = Memory::new(AWAY);
+    pages.proven = false;
+    let id = Space::parse(pages.page(0).unwrap()).unwrap().id;
+    let layout = instant::layout(&table(AWAY_TABLE), CLUSTERED_ROOT, id, &mut pages).unwrap();
+    let mut bytes = *pages.page(CLUSTERED_ROOT).unwrap();
+    let mut origins = Vec::new();
+    IndexPage::parse(&bytes, CLUSTERED_ROOT).unwrap().chain(&mut origins).unwrap();
+    let (third, fourth) = (usize::from(origins[2]), usize::from(origins[3]));
+    // The last two rows lead to each other, and the page to the first of them: then it has so many more.
+    bytes[38 + 6..38 + 8].copy_from_slice(&origins[2].to_be_bytes());
+    bytes[third - 2..third].copy_from_slice(&(origins[3].wrapping_sub(origins[2])).to_be_bytes());
+    bytes[fourth - 2..fourth].fill(0);
+    let found = |bytes: &Page| {
+        let page = IndexPage::parse(bytes, CLUSTERED_ROOT).unwrap();
+        let (mut found, mut scratch) = (Vec::new(), Scratch::default());
+        leaf::freed(&page, &layout, &mut scratch, |row| found.push(row.extent.origin));
+        found
+    };
+    assert_eq!(found(&bytes), [third, fourth]);
+    for (at, bit) in [(fourth - 5, 0x10), (fourth - 3, 1)] {
+        let mut other = bytes;
+        other[at] |= bit;
+        assert_eq!(found(&other), [third], "it is no row");
+    }
+    // The key, DB_TRX_ID and DB_ROLL_PTR; the value of the last row is NULL.
+    bytes[fourth..fourth + 4 + 6 + 7].fill(0);
+    assert_eq!(found(&bytes), [third]);
+    bytes[fourth + 16] = 1;
+    assert_eq!(found(&bytes), [third, fourth]);
+}
+
 /// No checksum notices it: a page's heap may end anywhere before its directory.
 #[test]
 fn a_record_that_reaches_beyond_the_heap_is_refused() {

@@ -172,6 +172,33 @@ fn checksums_of_older_servers() {
     }
 }
 
+/// `ut_fold_binary()`
+fn fold(bytes: &[u8]) -> u32 {
+    let pair = |sum: u32, byte: u32| {
+        let mixed = ((sum ^ byte ^ 1_653_893_711) << 8).wrapping_add(sum);
+        (mixed ^ 1_463_735_687).wrapping_add(byte)
+    };
+    bytes.iter().fold(0, |sum, byte| pair(sum, (*byte).into()))
+}
+
+/// `innodb_checksum_algorithm=innodb`: one in the header, and an older one in the trailer, or, from MySQL
+/// 5.6, the upper half of the LSN there.
+#[test]
+fn checksums_before_crc_32() {
+    let format = known(&old(page(0, OLD, 16_384)));
+    let mut whole = page(3, 0, 16_384);
+    whole[16..20].copy_from_slice(&[7, 6, 5, 4]);
+    let sum = fold(&whole[4..26]).wrapping_add(fold(&whole[38..16_376]));
+    put(&mut whole, 0, sum);
+    whole.copy_within(20..24, 16_380);
+    for back in [fold(&whole[..26]), 0x0706_0504] {
+        put(&mut whole, 16_376, back);
+        only_as_it_is(&format, 3, &whole, |at| !(26..38).contains(&at));
+    }
+    put(&mut whole, 16_376, sum);
+    assert_eq!(format.is_intact(3, &whole), Ok(false), "the same in both places");
+}
+
 #[test]
 fn compressed() {
     for (size, bytes) in [(1, 1024), (2, 2048), (3, 4096), (4, 8192), (5, 16_384)] {
