@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::{
-    Checkpoint, CheckpointSegment, Definition, KNOWN_FEATURES, Order, PREFIX, RetainedRun, RowIdSet, Sync,
-    checksum, encode_ended, encode_kept, encode_names, put_varint,
+    ByteReader, Checkpoint, CheckpointSegment, DUE, Definition, KNOWN_FEATURES, Order, PREFIX, RetainedRun,
+    RowIdSet, Sync, checksum, encode_ended, encode_kept, encode_names, put_varint,
 };
 use crate::Error;
 use crate::format::batch::IndexLocation;
@@ -160,4 +160,40 @@ fn a_checkpoint_without_features_has_nothing_of_them() {
     assert_eq!(bytes.len() + list.len(), with.encode().len());
     assert_eq!(bytes[PREFIX..PREFIX + 8], [0; 8]);
     assert_eq!(Checkpoint::decode(Path::new("c"), &bytes).unwrap(), without);
+}
+
+/// No checksum shows what cannot be.
+#[test]
+fn a_checkpoint_that_contradicts_itself_is_refused() {
+    let mut with = example();
+    with.definition.keep_ms = 5;
+    // What is behind the time that rows are kept.
+    let mut behind = Vec::new();
+    encode_kept(&with.kept, &mut behind);
+    encode_names(&with.definition.readers, &mut behind);
+    with.ended.iter().for_each(|ended| encode_ended(ended, &mut behind));
+    with.definition.rate.unwrap().encode(&mut behind);
+    let mut bytes = with.encode();
+    let at = bytes.len() - behind.len() - 1;
+    assert_eq!(bytes[at], 5);
+    for keep_ms in [0, 1] {
+        bytes[at] = keep_ms;
+        let sum = checksum(&[&bytes[PREFIX..]]);
+        bytes[12..PREFIX].copy_from_slice(&sum.to_le_bytes());
+        let decoded = Checkpoint::decode(Path::new("c"), &bytes);
+        assert_eq!(decoded.map(|found| found.definition.keep_ms).ok(), (keep_ms > 0).then_some(1));
+    }
+    // Of a segment's three rows all may be kept, and no more.
+    for kept in [3, 4] {
+        with.segments[0].kept = kept;
+        let decoded = Checkpoint::decode(Path::new("c"), &with.encode());
+        assert_eq!(decoded.is_ok(), kept == 3);
+    }
+    let mut segment = Vec::new();
+    with.segments[0].encode(&mut segment, DUE);
+    for (scheduled, is_known) in [(0, true), (1, true), (2, false)] {
+        *segment.last_mut().unwrap() = scheduled;
+        let decoded = CheckpointSegment::decode(&mut ByteReader::new(&segment), DUE);
+        assert_eq!(decoded.is_some(), is_known, "{scheduled}");
+    }
 }
