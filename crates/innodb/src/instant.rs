@@ -99,11 +99,9 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
         let (mut found, mut fault) = (None, None);
         for null_bytes in 0..=index.fields.len().div_ceil(8) {
             let key = index.fields[..index.key_fields].iter().copied();
-            let layout = Layout::of(
-                key.chain(nullable(8 * null_bytes)).collect(),
-                index.key_fields,
-                index.key_fields + 8 * null_bytes,
-            );
+            let fields: Vec<_> = key.chain(nullable(8 * null_bytes)).collect();
+            let count = fields.len();
+            let layout = Layout::of(fields, index.key_fields, count);
             let Ok(extent) = layout.parse(&page, header, origin, &mut scratch.places) else { continue };
             let below = child(page.bytes, extent);
             if below >= pages.count() {

@@ -64,7 +64,7 @@ impl ChangedPages {
         let Some((_, page)) = number(&body[taken..]) else { return };
         self.remade.insert(space);
         // A file that is renamed has two names.
-        self.names.extend(body[taken + page..].split(|byte| *byte == 0).map(<[u8]>::to_vec));
+        self.names.extend(body[taken..][page..].split(|byte| *byte == 0).map(<[u8]>::to_vec));
     }
 }
 

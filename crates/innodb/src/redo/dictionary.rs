@@ -78,7 +78,7 @@ fn compressed(bytes: &[u8]) -> Option<(u32, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{compressed, table};
+    use super::{compressed, table, table_of};
 
     /// Of a MariaDB 10.11 that imported a tablespace: from behind the page's number on.
     const RECORD: [u8; 30] = [
@@ -100,6 +100,14 @@ mod tests {
         for len in 0..24 {
             assert_eq!(table(&RECORD[..len]), None, "{len}");
         }
+    }
+
+    #[test]
+    fn a_file_is_of_the_table_that_its_path_ends_with() {
+        for name in ["./app/t.ibd", "app/t.ibd", "/data/app/t.ibd", "app/t"] {
+            assert_eq!(table_of(name), "app/t", "{name}");
+        }
+        assert_eq!(table_of("t.ibd"), "t");
     }
 
     #[test]

@@ -39,6 +39,7 @@ fn columns_that_were_only_moved_are_no_more_than_before() {
     let key = 1 + 2;
     for (count, fault) in [
         (fields.len(), None),
+        (key, None),
         (fields.len() + 1, Some("the definition has")),
         (key - 1, Some("fewer than their key has")),
     ] {
@@ -98,11 +99,15 @@ fn the_list_of_fields_is_as_long_as_it_says() {
         layout(&mut pages).map(|_| ()).map_err(|error| error.to_string())
     };
     assert_eq!(said(len, count), Ok(()));
-    for (len, count) in [(len, count - 1), (len, count + 1), (len - 1, count - 1), (len + 1, count), (3, 0)] {
+    let most = 4 + 2 * 1023;
+    for (len, count) in
+        [(len, count - 1), (len, count + 1), (len - 1, count - 1), (len + 1, count), (3, 0), (most, count)]
+    {
         let error = said(len, count).unwrap_err();
         assert!(error.contains("not as long as it says"), "{len} {count}: {error}");
     }
-    let error = said(4 + 2 * 1023 + 1, count).unwrap_err();
+    assert!(said(4, 0).unwrap_err().contains("a column that the file has not"), "an empty list");
+    let error = said(most + 1, count).unwrap_err();
     assert!(error.contains("is too long"), "{error}");
 }
 
@@ -122,6 +127,7 @@ fn the_first_pointer_leads_to_the_first_page_below() {
     for (at, bytes) in [
         (child, next.as_slice()),
         (child, &[0, 0, 0, 0]),
+        (child, &pages.count().to_be_bytes()),
         // Of the page: the one before it, its level, the number of its index.
         (header + 8, &[0, 0, 0, 9]),
         (header + 38 + 26, &[0, 1]),

@@ -46,6 +46,7 @@ fn single_values_are_read() {
         (scalar(12, b"\x02ab"), "\"ab\""),
         (scalar(12, b"\0"), "\"\""),
         (opaque(246, &[5, 2, 0x7C, 0x18, 0x9C]), "-999.99"),
+        (opaque(246, &[3, 3, 0x7E, 0x0B]), "-0.500"),
         (opaque(253, b"text"), "\"text\""),
         (opaque(252, &[1, 2, 3]), "\"base64:type252:AQID\""),
     ] {
@@ -74,6 +75,7 @@ fn times_are_read() {
         (10, moment, "2024-12-31"),
         (12, packed([1, 1, 1, 0, 0, 0, 0]), "0001-01-01 00:00:00.000000"),
         (11, time, "12:34:56.000007"),
+        (11, [0; 8], "00:00:00.000000"),
         (11, negative, "-12:34:56.000007"),
         (11, long, "838:59:01.000000"),
     ] {
@@ -132,6 +134,9 @@ fn objects_have_keys_before_values() {
     assert_eq!(text(&small).as_deref(), Ok("{\"a\": false, \"bc\": \"x\"}"));
     let entries = [19, 0, 0, 0, 1, 0, 8, 7, 0, 0, 0];
     assert_eq!(text(&container(1, 1, &entries, b"k")).as_deref(), Ok("{\"k\": 7}"));
+    let long = "k".repeat(99);
+    let entries = [11, 0, 99, 0, 4, 0, 0];
+    assert_eq!(text(&container(0, 1, &entries, long.as_bytes())), Ok(format!("{{\"{long}\": null}}")));
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! What a definition of MySQL says, one property at a time: the text of CREATE TABLE, and where fields are.
 
-use innodb::Error;
 use innodb::page::Pages;
-use innodb::sdi;
 use innodb::space::Space;
 use innodb::table::dictionary::Definition;
+use innodb::{Error, instant, sdi};
 use serde_json::{Value, json};
 
 use crate::file::Memory;
@@ -359,4 +358,18 @@ fn a_beginning_in_the_key_has_a_place_of_its_own() {
     let moved = ("/columns/1/se_private_data", json!("physical_pos=98313;table_id=1125;"));
     let error = changed(&[changes[0].clone(), changes[1].clone(), moved]).table().unwrap_err().to_string();
     assert!(error.contains("contradict"), "{error}");
+}
+
+/// A table to which MySQL 8.0.12 to 8.0.28 added columns says how many it had before: at least those of its
+/// key.
+#[test]
+fn rows_have_at_least_the_fields_of_their_key() {
+    let mut pages = Memory::new(VERSIONS);
+    for (columns, is_sound) in [(0, false), (1, true), (4, true)] {
+        let own = format!("instant_col={columns};");
+        let table = changed(&[("/se_private_data", json!(own))]).table().unwrap();
+        let layout = instant::layout(&table, 4, 62, &mut pages);
+        assert_eq!(layout.is_ok(), is_sound, "{columns}");
+        assert!(is_sound || layout.unwrap_err().to_string().contains("contradicts itself"));
+    }
 }

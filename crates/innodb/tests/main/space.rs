@@ -126,6 +126,31 @@ fn extents_are_read_up_to_the_last_one_in_use() {
     assert!(extents.is_free(0) && extents.is_free(16_384), "what is not described was never used");
 }
 
+/// A file of which there are the pages that describe the others.
+struct Descriptors(Box<Page>);
+
+impl Pages for Descriptors {
+    type Error = Error;
+
+    fn page(&mut self, number: u32) -> Result<&Page, Error> {
+        if number % 16_384 == 0 { Ok(&self.0) } else { Err(Error::Unsupported("not described".to_owned())) }
+    }
+
+    fn count(&self) -> u32 {
+        u32::MAX
+    }
+}
+
+#[test]
+fn each_page_of_descriptors_has_the_next_16384_pages() {
+    let mut pages = Descriptors(first(0x15, |page| page[150..10_390].fill(0)));
+    let space = Space::parse(&pages.0).unwrap();
+    for (free_limit, extents) in [(16_384, 256), (16_385, 257), (16_449, 258), (3 * 16_384, 768)] {
+        let read = Extents::read(&Space { free_limit, ..space }, &mut pages).unwrap();
+        assert_eq!(read.all().len(), extents, "{free_limit}");
+    }
+}
+
 #[test]
 fn an_extent_has_one_of_six_states() {
     let read = |state: u8| {

@@ -303,6 +303,19 @@ mod tests {
     use crate::format::lease_record::{LEASES, Phase, Span};
     use crate::format::transaction::Xid;
 
+    /// A row begins with the checksum of its bytes, which may be none.
+    #[test]
+    fn a_row_has_at_least_its_checksum() {
+        let mut whole = Vec::new();
+        encode_row(&mut whole, RowId(5), b"", None);
+        assert!(decode(&whole, RowId(5), 0).is_ok());
+        for fewer in 1..=4 {
+            let mut cut = whole[..whole.len() - fewer].to_vec();
+            cut[1] -= u8::try_from(fewer).unwrap();
+            assert_eq!(decode(&cut, RowId(5), 0), Err((SHORT, 0)), "{fewer}");
+        }
+    }
+
     #[test]
     fn a_row_takes_no_more_than_is_said() {
         for len in [0, 1, 127, 128, 1 << 14, 1 << 21, 1 << 28] {

@@ -155,6 +155,16 @@ mod tests {
         whole.encode(&mut rated, RowId(7), features);
         assert_eq!(rated, bytes);
         assert_eq!(SegmentIndex::decode(&bytes, RowId(7), features).as_ref(), Some(&whole));
-        assert_eq!(SegmentIndex::decode(&bytes, RowId(7), all), Some(whole));
+        assert_eq!(SegmentIndex::decode(&bytes, RowId(7), all).as_ref(), Some(&whole));
+        // Each list is there with its own flag alone.
+        for features in [0, DUE, PRIORITY, FIFO, DEDUPE] {
+            let mut bytes = Vec::new();
+            whole.encode(&mut bytes, RowId(7), features);
+            let found = SegmentIndex::decode(&bytes, RowId(7), features).unwrap();
+            let lens = [found.dues.len(), found.priorities.len(), found.groups.len(), found.keys.len()];
+            let wanted = [(DUE, 2), (PRIORITY, 3), (FIFO, 3), (DEDUPE, 3)];
+            assert_eq!(lens, wanted.map(|(flag, len)| if features == flag { len } else { 0 }));
+            assert_eq!((&found.rows, &found.times), (&whole.rows, &whole.times));
+        }
     }
 }
