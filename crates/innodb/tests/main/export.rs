@@ -96,7 +96,7 @@ fn a_newer_file_names_its_tablespace_beside_the_index_of_definitions() {
     };
     let file = |version: u32, parts: &[Vec<u8>]| [version.to_be_bytes().to_vec(), parts.concat()].concat();
     let sdi = index(u64::MAX);
-    assert_eq!(sdi_space_id(&file(7, &[sdi.clone()])), Some(77));
+    assert_eq!(sdi_space_id(&file(7, std::slice::from_ref(&sdi))), Some(77));
     assert_eq!(sdi_space_id(&file(2, &[vec![0; 9], sdi.clone(), vec![0; 9]])), Some(77));
     for (version, parts) in [
         (1, vec![sdi.clone()]),

@@ -252,6 +252,11 @@ fn a_first_page_that_was_not_written_yet_leaves_every_form_possible() {
         assert_eq!(format.page_bytes(), bytes);
         only_as_it_is(&format, 3, &full(page(3, 0, bytes)), |_| true);
     }
+    // A file may be shorter than any page.
+    let mut short = [0; 100];
+    assert!(!PageFormat::of_first_page(&short, 16_384).unwrap().is_known());
+    short[99] = 1;
+    assert!(PageFormat::of_first_page(&short, 16_384).unwrap().is_known());
     // Only the first page is looked at: behind it may be others.
     let new: Vec<u8> = [vec![0; 1024], zip(page(1, 0, 1024))].concat();
     assert!(!PageFormat::of_first_page(&new, 16_384).unwrap().is_known());

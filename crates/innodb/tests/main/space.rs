@@ -133,7 +133,11 @@ impl Pages for Descriptors {
     type Error = Error;
 
     fn page(&mut self, number: u32) -> Result<&Page, Error> {
-        if number % 16_384 == 0 { Ok(&self.0) } else { Err(Error::Unsupported("not described".to_owned())) }
+        if number.is_multiple_of(16_384) {
+            Ok(&self.0)
+        } else {
+            Err(Error::Unsupported("not described".to_owned()))
+        }
     }
 
     fn count(&self) -> u32 {

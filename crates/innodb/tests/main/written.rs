@@ -231,6 +231,16 @@ fn no_row_and_one_row_and_several_levels() {
     }
 }
 
+/// A leaf of another index has the last transaction that changed it where the rows' root counts: no page may
+/// have none.
+#[test]
+fn an_index_without_entries_has_a_transaction() {
+    let keyed = "CREATE TABLE t (a INT NOT NULL, b VARBINARY(9), PRIMARY KEY (a), KEY k (b)) ENGINE=InnoDB";
+    let made = make(keyed, FULL, &[], usize::MAX).unwrap();
+    let last = |page: usize| u32_at(&made.file.bytes, page * PAGE_BYTES + 60);
+    assert_eq!([last(3), last(4)], [5, 1]);
+}
+
 /// Two rows fill a page; 16,384 pages have one page of descriptors, and whose extent has no leaves.
 #[test]
 fn a_file_with_a_second_page_of_descriptors_is_whole() {
