@@ -197,7 +197,7 @@ fn header_vectors() {
     assert!(of_capacity(15).unwrap_err().to_string().contains("not in it"));
 }
 
-/// It is a ring: what does not fit until the end of the file goes on behind the header.
+/// It is a ring: what does not fit until the end of the file continues behind the header.
 #[test]
 fn lsns_are_places_in_the_file() {
     let (first, start) = (12_288, START_OFFSET as u64);

@@ -84,8 +84,9 @@ impl SegmentIndex {
     /// Reads it from the body of a batch; `None` when that is no index of a segment with these feature flags.
     pub(crate) fn decode(body: &[u8], first: RowId, features: u64) -> Option<SegmentIndex> {
         let mut reader = ByteReader::new(body);
-        let count = reader.count().filter(|count| *count <= body.len())?;
-        let mut rows = Vec::with_capacity(count);
+        // No list is as long as all bytes together, and a damaged number must not take all memory.
+        let count = reader.count()?;
+        let mut rows = Vec::with_capacity(count.min(body.len()));
         let (mut id, mut end) = (first.0, 0u64);
         for _ in 0..count {
             id = id.checked_add(reader.varint()?)?;
@@ -94,8 +95,8 @@ impl SegmentIndex {
             end = offset.checked_add(len)?;
             rows.push(IndexedRow { id: RowId(id), offset, len });
         }
-        let count = reader.count().filter(|count| *count <= body.len())?;
-        let mut times = Vec::with_capacity(count);
+        let count = reader.count()?;
+        let mut times = Vec::with_capacity(count.min(body.len()));
         let (mut id, mut time_ms) = (first.0, 0u64);
         for _ in 0..count {
             id = id.checked_add(reader.varint()?)?;
@@ -105,7 +106,7 @@ impl SegmentIndex {
         let mut dues = Vec::new();
         if features & DUE != 0 {
             let mut id = first.0;
-            for _ in 0..reader.count().filter(|count| *count <= body.len())? {
+            for _ in 0..reader.count()? {
                 id = id.checked_add(reader.varint()?)?;
                 dues.push(DueTime { id: RowId(id), due_ms: reader.varint()? });
             }
@@ -156,6 +157,11 @@ mod tests {
         assert_eq!(rated, bytes);
         assert_eq!(SegmentIndex::decode(&bytes, RowId(7), features).as_ref(), Some(&whole));
         assert_eq!(SegmentIndex::decode(&bytes, RowId(7), all).as_ref(), Some(&whole));
+        // A number that is damaged takes no memory: of rows, and of times behind no row.
+        let huge = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F];
+        for bytes in [&huge[..], &[&[0], &huge[..]].concat(), &[&[0, 0], &huge[..]].concat()] {
+            assert_eq!(SegmentIndex::decode(bytes, RowId(7), DUE), None);
+        }
         // Each list is there with its own flag alone.
         for features in [0, DUE, PRIORITY, FIFO, DEDUPE] {
             let mut bytes = Vec::new();
