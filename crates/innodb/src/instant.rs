@@ -97,9 +97,10 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
             return Err(corrupt(number, DATA, "a page above the leaves leads nowhere").into());
         };
         let (mut found, mut fault) = (None, None);
-        for null_bytes in 0..=index.fields.len().div_ceil(8) {
+        // The bits of eight fields take a byte.
+        for count in (0..=index.fields.len().next_multiple_of(8)).step_by(8) {
             let key = index.fields[..index.key_fields].iter().copied();
-            let fields: Vec<_> = key.chain(nullable(8 * null_bytes)).collect();
+            let fields: Vec<_> = key.chain(nullable(count)).collect();
             let count = fields.len();
             let layout = Layout::of(fields, index.key_fields, count);
             let Ok(extent) = layout.parse(&page, header, origin, &mut scratch.places) else { continue };

@@ -5,9 +5,11 @@ use innodb::page::{PAGE_BYTES, Pages};
 use innodb::record::Layout;
 use innodb::space::Space;
 use innodb::table::CLUSTERED_ROOT;
+use innodb::write::Row;
 use innodb::{Error, instant};
 
 use crate::file::{MOVED, MOVED_TABLE, Memory, table};
+use crate::written::{FULL, make};
 
 fn layout(pages: &mut Memory) -> Result<Layout, Error> {
     let id = Space::parse(pages.page(0).unwrap()).unwrap().id;
@@ -139,4 +141,38 @@ fn the_first_pointer_leads_to_the_first_page_below() {
         let error = layout(&mut pages).unwrap_err().to_string();
         assert!(error.contains("does not lead to the first page below"), "{at}: {error}");
     }
+}
+
+/// The reference to the list is behind the key, DB_TRX_ID and DB_ROLL_PTR.
+#[test]
+fn the_list_of_fields_is_found_behind_a_key_of_fixed_length() {
+    let statement =
+        "CREATE TABLE t (a INT NOT NULL, b VARBINARY(50), c VARBINARY(50), PRIMARY KEY (a)) ENGINE=InnoDB";
+    let mut row = Row::default();
+    row.push(Some(&[0x80, 0, 0, 1]));
+    // The tablespace, the page, the offset in it and eight bytes for the length, and some more.
+    let reference = [&[0, 0, 0, 77, 0, 0, 0, 4, 0, 0, 0, 38, 0, 0, 0, 0, 0, 0, 0, 8][..], &[0; 9]].concat();
+    row.push(Some(&reference));
+    row.push(Some(b""));
+    let made = make(statement, FULL, &[row], 1).unwrap();
+    let mut pages = Memory { proven: false, ..made.file };
+    let mut origins = Vec::new();
+    IndexPage::parse(pages.page(3).unwrap(), 3).unwrap().chain(&mut origins).unwrap();
+    let (root, origin) = (3 * PAGE_BYTES, 3 * PAGE_BYTES + usize::from(origins[0]));
+    // The row becomes a record of instant changes: its marks, its kind, no more fields, and two NULLs.
+    pages.bytes[origin - 5] |= 0x30;
+    pages.bytes[origin - 3] |= 4;
+    pages.bytes[origin - 7..origin - 5].copy_from_slice(&[3, 0]);
+    // The root says that there are such changes, and that rows had five fields before.
+    pages.bytes[root + 24..root + 26].copy_from_slice(&[0, 18]);
+    pages.bytes[root + 50..root + 52].copy_from_slice(&[0, 5 << 3]);
+    // The list: two fields, the third column before the second.
+    pages.bytes.resize(5 * PAGE_BYTES, 0);
+    let list = 4 * PAGE_BYTES;
+    pages.bytes[list + 25] = 10;
+    pages.bytes[list + 38..list + 46].copy_from_slice(&[0, 0, 0, 8, 0xFF, 0xFF, 0xFF, 0xFF]);
+    pages.bytes[list + 46..list + 54].copy_from_slice(&[0, 0, 0, 2, 0, 2, 0, 1]);
+    let layout = instant::layout(&made.table, 3, 77, &mut pages).unwrap();
+    let columns: Vec<_> = layout.fields().iter().map(|field| field.column).collect();
+    assert_eq!(columns, [Some(0), None, None, Some(2), Some(1)]);
 }
