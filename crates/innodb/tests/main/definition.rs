@@ -277,6 +277,11 @@ fn a_damaged_frm_file_is_an_error_or_a_table() {
     old[51..55].copy_from_slice(&50_651_u32.to_le_bytes());
     let message = frm::parse(&old).unwrap_err().to_string();
     assert!(message.starts_with("the .frm file is of version 50651, and those of MariaDB 10.1"), "{message}");
+    // KEY_BLOCK_SIZE
+    let mut zip = std::fs::read(folder("11.8").join("no_key.frm")).unwrap();
+    zip[62] = 8;
+    let message = frm::parse(&zip).unwrap_err().to_string();
+    assert!(message.contains("ROW_FORMAT=COMPRESSED"), "{message}");
     old[51..55].copy_from_slice(&50_744_u32.to_le_bytes());
     let message = frm::parse(&old).unwrap_err().to_string();
     assert!(message.contains("of MySQL 5.7") && message.contains("--schema"), "{message}");

@@ -2,6 +2,7 @@
 
 use innodb::page::Pages;
 use innodb::space::Space;
+use innodb::table::KeyKind;
 use innodb::table::dictionary::Definition;
 use innodb::{Error, instant, sdi};
 use serde_json::{Value, json};
@@ -371,5 +372,33 @@ fn rows_have_at_least_the_fields_of_their_key() {
         let layout = instant::layout(&table, 4, 62, &mut pages);
         assert_eq!(layout.is_ok(), is_sound, "{columns}");
         assert!(is_sound || layout.unwrap_err().to_string().contains("contradicts itself"));
+    }
+}
+
+#[test]
+fn a_key_is_of_its_kind_and_of_beginnings_of_columns() {
+    let kinds = [KeyKind::Primary, KeyKind::Unique, KeyKind::Plain, KeyKind::Fulltext, KeyKind::Spatial];
+    for (number, kind) in (1..).zip(kinds) {
+        assert_eq!(changed(&[("/indexes/0/type", json!(number))]).table().unwrap().keys()[0].kind, kind);
+    }
+    assert!(changed(&[("/indexes/0/type", json!(6))]).table().is_err());
+    // A text, which may be in the key as a whole, a BLOB, a point and a number, which may not.
+    for (kind, length, prefix) in [
+        (16, 40, None),
+        (16, 36, Some(36)),
+        (29, 36, Some(36)),
+        (27, 10, Some(10)),
+        (30, 10, Some(10)),
+        (4, 4, None),
+    ] {
+        let part = json!({"length": length, "order": 2, "hidden": false, "column_opx": 2});
+        // Its place is the fourth one, as a whole and as a beginning.
+        let changes = [
+            ("/columns/2/type", json!(kind)),
+            ("/columns/2/se_private_data", json!("physical_pos=294916;")),
+            ("/indexes/0/elements/4", part),
+        ];
+        let table = changed(&changes).table().unwrap();
+        assert_eq!(table.keys()[0].parts[1].prefix, prefix, "{kind} {length}");
     }
 }

@@ -56,7 +56,7 @@ impl RowIdSet {
         let start = self.runs.range(..=first).next_back().map_or(first, |(start, _)| *start);
         let touched: Vec<(u64, u64)> =
             self.runs.range(start..end).map(|(start, end)| (*start, *end)).collect();
-        for (start, stop) in touched.into_iter().filter(|(_, stop)| *stop > first) {
+        for (start, stop) in touched {
             self.runs.remove(&start);
             self.count -= stop - start;
             for (from, to) in [(start, stop.min(first)), (start.max(end), stop)] {

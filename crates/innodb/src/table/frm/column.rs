@@ -311,7 +311,23 @@ fn hexadecimal(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::lists;
+    use super::{Sections, lists, type_names};
+
+    #[test]
+    fn names_of_types_are_by_the_numbers_of_columns() {
+        let bytes = [252, 44, 1, 1, b'x', 5, 2, b'y', b'z', 250, 0];
+        let names = |bytes: &[u8]| {
+            let sections = Sections { type_names: Some(bytes), ..Sections::default() };
+            type_names(&sections, 301)
+                .map(|names| names.into_iter().map(|name| name.map(str::to_owned)).collect())
+        };
+        let found: Vec<_> = names(&bytes).unwrap();
+        assert_eq!((found[300].as_deref(), found[5].as_deref()), (Some("x"), Some("yz")));
+        assert_eq!((found[250].as_deref(), found.iter().flatten().count()), (Some(""), 3));
+        for wrong in [&[253, 0, 0, 0, 0][..], &[252, 45, 1, 1, b'x'], &[0, 9, b'x'], &[252, 1]] {
+            assert!(names(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_list_begins_with_its_separator_and_ends_with_a_zero() {
