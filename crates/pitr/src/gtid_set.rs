@@ -111,6 +111,7 @@ mod tests {
         let mut set = GtidSet::default();
         assert!(set.is_empty() && set.to_string().is_empty());
         set.add(Tsid { server: Uuid([1; 16]), tag: Tag::new(b"nightly").unwrap() }, 7);
+        assert!(!set.is_empty());
         set.add(Tsid { server: Uuid([1; 16]), tag: Tag::default() }, 2);
         let uuid = Uuid([1; 16]);
         assert_eq!(set.to_string(), format!("{uuid}:2,{uuid}:nightly:7"));

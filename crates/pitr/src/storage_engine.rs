@@ -72,7 +72,9 @@ pub(crate) fn tell_missing(session: &mut Session, engines: &BTreeSet<String>, re
 
 #[cfg(test)]
 mod tests {
-    use super::named;
+    use std::collections::BTreeSet;
+
+    use super::{QUEUES, named, option};
 
     #[test]
     fn the_engine_of_a_table_is_found() {
@@ -90,6 +92,8 @@ mod tests {
             "/*!50000 CREATE OR REPLACE TEMPORARY TABLE t (a INT) ENGINE=`queue` */",
             "ALTER TABLE t ADD engine INT, ENGINE Queue",
             "CREATE TABLE t (a INT) PARTITION BY HASH (a) (PARTITION p ENGINE = QUEUE)",
+            "CREATE TABLE t (a INT DEFAULT (SELECT 1)) ENGINE=QUEUE",
+            "CREATE TABLE t ENGINE=QUEUE SELECT engine = b FROM u",
         ] {
             assert_eq!(engine_in(sql), "QUEUE", "{sql}");
         }
@@ -101,8 +105,18 @@ mod tests {
             "INSERT INTO t VALUES ('CREATE TABLE t ENGINE=x')",
             "CREATE PROCEDURE p() UPDATE t SET engine=5",
             "CREATE TABLE t (a INT) ENGINE",
+            "CREATE DATABASE engine CHARACTER SET utf8",
+            "CREATE TABLE t (a INT, CHECK (f(partition, engine = b)))",
         ] {
             assert_eq!(engine_in(none), "", "{none}");
         }
+    }
+
+    #[test]
+    fn only_tables_of_queues_need_an_option() {
+        let of =
+            |names: &[&str]| option(&names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
+        assert_eq!(of(&["INNODB", "QUEUE"]).as_deref(), Some(QUEUES));
+        assert_eq!(of(&["INNODB"]), None);
     }
 }
