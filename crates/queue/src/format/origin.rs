@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn text_is_read_as_it_was_written() {
         let source = Source::Incarnation(*b"fedcba9876543210");
-        for origin in [origin(source, 8, 7), origin(Source::Slot(63), 1, 0)] {
+        for origin in [origin(source, 8, 7), origin(source, 8, 8), origin(Source::Slot(63), 1, 0)] {
             assert_eq!(origin.to_string().parse(), Ok(origin));
         }
         let incarnation = "0".repeat(32);
