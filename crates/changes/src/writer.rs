@@ -75,9 +75,9 @@ impl<'a> Writer<'a> {
         if ends { self.end_batch() } else { Ok(()) }
     }
 
-    /// A file is read, which was begun then.
+    /// A file is read, which was begun then; 0 if its first event is not there yet.
     pub(crate) fn begin_file(&mut self, begun: u32) {
-        self.begun = Some(begun);
+        self.begun = Some(begun).filter(|begun| *begun > 0);
     }
 
     /// A file was read to its end, or the log was. `next`: the beginning of the file behind it.

@@ -154,6 +154,11 @@ impl Report {
 
     /// Writes a line of JSON to stdout.
     pub(crate) fn message(&self, value: &serde_json::Value) -> io::Result<()> {
+        // The summary is the last line.
+        if value["message_type"] == "summary" {
+            let ended = std::mem::replace(&mut *self.phase_now(), Phase::new("", None));
+            self.phase_ended(&ended);
+        }
         self.data(&value.to_string())
     }
 
@@ -329,10 +334,7 @@ impl Progress for Report {
 
     /// Removes the moving line.
     fn end(&self) {
-        if !self.0.ended.swap(true, Ordering::Relaxed) {
-            let ended = std::mem::replace(&mut *self.phase_now(), Phase::new("", None));
-            self.phase_ended(&ended);
-        }
+        self.0.ended.store(true, Ordering::Relaxed);
         self.0.bar.finish_and_clear();
     }
 

@@ -1,6 +1,9 @@
 //! What can't be continued, and what is damaged.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use changes::{Format, Start};
 use disk::Disk;
@@ -47,6 +50,32 @@ fn nothing_behind_damage_is_written() {
     copied("mariadb-10.11", folder.path());
     wish.write(&disk).unwrap();
     assert_eq!(lines(&found(&disk), "d.t"), whole);
+}
+
+/// An archiver has made the next file, and written nothing of it but the mark of a log.
+#[test]
+fn a_file_that_has_no_event_yet_is_not_begun_again_later() {
+    let server = "mysql-9.7";
+    let folder = tempfile::tempdir().unwrap();
+    let files = copied(server, folder.path());
+    let whole = std::fs::read(&files[1]).unwrap();
+    let wish = Wish { files: files.clone(), ..Wish::all(server, Format::Jsonl) };
+    std::fs::write(&files[1], &whole[..4]).unwrap();
+    let (disk, round, stop) = (FaultDisk::default(), Cell::new(0), AtomicBool::new(false));
+    let happens = || {
+        round.set(round.get() + 1);
+        match round.get() {
+            // Where to begin, and the first round.
+            1 | 2 => {}
+            3 => std::fs::write(&files[1], &whole).unwrap(),
+            _ => stop.store(true, Ordering::Relaxed),
+        }
+    };
+    let every = Some(Duration::from_millis(1));
+    wish.rounds(&disk, &Told::default(), (&happens, every), &stop).unwrap();
+    let all = FaultDisk::default();
+    wish.write(&all).unwrap();
+    assert_eq!(lines(&found(&disk), "d.t"), lines(&found(&all), "d.t"));
 }
 
 #[test]

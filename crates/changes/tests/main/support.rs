@@ -1,10 +1,10 @@
 //! Writing changes of a recorded log.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use changes::{Format, Request, Start, Summary, publish};
 use disk::Disk;
@@ -47,6 +47,17 @@ impl Wish {
 
     /// Writes it, and keeps what is told.
     pub(crate) fn write_and_tell(&self, disk: &dyn Disk, told: &Told) -> Result<Summary, String> {
+        self.rounds(disk, told, (&|| {}, None), &AtomicBool::new(false))
+    }
+
+    /// The same in rounds, as often, before each of which something happens to the log.
+    pub(crate) fn rounds(
+        &self,
+        disk: &dyn Disk,
+        told: &Told,
+        (happens, every): (&dyn Fn(), Option<Duration>),
+        stop: &AtomicBool,
+    ) -> Result<Summary, String> {
         let mut filter = Filter {
             since: None,
             until: None,
@@ -56,9 +67,9 @@ impl Wish {
             statement: None,
         };
         filter.tables.include = self.tables.iter().map(|name| name.parse().unwrap()).collect();
-        let found = RefCell::new(self.files.clone());
         let files = || {
-            let files = found.borrow().iter().cloned().map(LogFile::new).collect();
+            happens();
+            let files = self.files.iter().cloned().map(LogFile::new).collect();
             Ok(Found { files, ..Found::default() })
         };
         let request = Request {
@@ -69,10 +80,10 @@ impl Wish {
             to: TO.into(),
             format: self.format,
             start: self.start.clone(),
-            every: None,
+            every,
             batch_bytes: self.batch_bytes,
         };
-        let written = publish(&request, disk, told, &AtomicBool::new(false));
+        let written = publish(&request, disk, told, stop);
         written.map_err(|error| format!("{error:#}"))
     }
 }
