@@ -53,7 +53,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "ours.py",
             broker: "",
-            most: 6_000,
+            most: 20_000,
         },
         Contestant {
             name: CELERY,
@@ -62,7 +62,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "celery_jobs.py",
             broker: "remora",
-            most: 1_500,
+            most: 8_000,
         },
         Contestant {
             name: "Python: Celery on Redis",
@@ -71,7 +71,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: Redis,
             program: "celery_jobs.py",
             broker: "redis",
-            most: 200,
+            most: 2_000,
         },
         Contestant {
             name: "Python: Celery on Redis, synced once a second",
@@ -80,7 +80,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: LaxRedis,
             program: "celery_jobs.py",
             broker: "redis",
-            most: 2_000,
+            most: 6_000,
         },
         Contestant {
             name: "Python: Celery on RabbitMQ, quorum queue",
@@ -89,7 +89,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: RabbitMq,
             program: "celery_jobs.py",
             broker: "rabbitmq",
-            most: 1_800,
+            most: 8_000,
         },
         Contestant {
             name: "Python: PGMQ",
@@ -98,7 +98,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: Postgres,
             program: "pgmq_jobs.py",
             broker: "",
-            most: 4_000,
+            most: 8_000,
         },
         Contestant {
             name: NODE,
@@ -107,7 +107,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "ours.js",
             broker: "",
-            most: 10_000,
+            most: 40_000,
         },
         Contestant {
             name: "Node: BullMQ",
@@ -116,7 +116,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: Redis,
             program: "bullmq.js",
             broker: "",
-            most: 6_000,
+            most: 20_000,
         },
         Contestant {
             name: "Node: BullMQ, synced once a second",
@@ -125,7 +125,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: LaxRedis,
             program: "bullmq.js",
             broker: "",
-            most: 10_000,
+            most: 40_000,
         },
         Contestant {
             name: GO,
@@ -134,7 +134,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "ours",
             broker: "",
-            most: 40_000,
+            most: 80_000,
         },
         Contestant {
             name: "Go: River",
@@ -152,7 +152,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "laravel.php",
             broker: "remora",
-            most: 2_500,
+            most: 12_000,
         },
         Contestant {
             name: "PHP: Laravel's database driver",
@@ -161,7 +161,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "laravel.php",
             broker: "database",
-            most: 2_000,
+            most: 2_500,
         },
         Contestant {
             name: RUBY,
@@ -170,7 +170,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "ours.rb",
             broker: "",
-            most: 6_000,
+            most: 16_000,
         },
         Contestant {
             name: "Ruby: Solid Queue's statements",
@@ -179,7 +179,7 @@ pub(super) static CONTESTANTS: [Contestant; 15] = {
             server: MariaDb,
             program: "solid_queue.rb",
             broker: "",
-            most: 3_000,
+            most: 6_000,
         },
     ]
 };
