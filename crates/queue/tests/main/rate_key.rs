@@ -133,15 +133,21 @@ fn a_key_takes_memory_only_while_it_is_busy() {
     assert!(none < quiet + 5000 * 8, "{none}, {quiet}");
 }
 
-/// A consumer looks once; another one sleeps all the time, and wants a row behind the one that was taken.
-#[test]
-fn who_waits_for_a_row_behind_one_that_somebody_took_is_given_it_in_time() {
-    let rate = DeliveryRate { rows: 1, span_ms: 100 };
+/// A queue with this rate for each key, whose clock goes by itself.
+fn in_real_time(rate: DeliveryRate) -> (Engine, Arc<Queue>) {
     let options = Options { threads: 1, ..Options::new(clock, || [7; 16]) };
     let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
     let definition = Definition { rate: Some(rate), ..ordered(Sync::Never, WHOLE, KEYED) };
     engine.create(FOLDER.as_ref(), &definition).unwrap();
     let queue = engine.open(FOLDER.as_ref()).unwrap();
+    (engine, queue)
+}
+
+/// A consumer looks once; another one sleeps all the time, and wants a row behind the one that was taken.
+#[test]
+fn who_waits_for_a_row_behind_one_that_somebody_took_is_given_it_in_time() {
+    let rate = DeliveryRate { rows: 1, span_ms: 100 };
+    let (_engine, queue) = in_real_time(rate);
     put(&queue, &["a1", "x1"]);
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
@@ -163,11 +169,7 @@ fn who_waits_for_a_row_behind_one_that_somebody_took_is_given_it_in_time() {
 #[test]
 fn who_sleeps_is_given_a_row_behind_one_that_another_sleeper_was_given() {
     let rate = DeliveryRate { rows: 1, span_ms: 100 };
-    let options = Options { threads: 1, ..Options::new(clock, || [7; 16]) };
-    let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
-    let definition = Definition { rate: Some(rate), ..ordered(Sync::Never, WHOLE, KEYED) };
-    engine.create(FOLDER.as_ref(), &definition).unwrap();
-    let queue = engine.open(FOLDER.as_ref()).unwrap();
+    let (_engine, queue) = in_real_time(rate);
     std::thread::scope(|scope| {
         let waiter = |number| {
             let queue = &queue;
@@ -212,13 +214,8 @@ fn wait_again_and_again(mut taker: Session, queue: &Arc<Queue>) -> Given {
 #[test]
 fn who_waits_is_given_rows_at_the_rate_of_their_keys() {
     let rate = DeliveryRate { rows: 3, span_ms: 150 };
-    let options = Options { threads: 1, ..Options::new(clock, || [7; 16]) };
-    let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
-    let definition = Definition { rate: Some(rate), ..ordered(Sync::Never, WHOLE, KEYED) };
-    engine.create(FOLDER.as_ref(), &definition).unwrap();
-    let queue = engine.open(FOLDER.as_ref()).unwrap();
-    let begun = Instant::now();
-    let mut given: Given = std::thread::scope(|scope| {
+    let (_engine, queue) = in_real_time(rate);
+    let (begun, mut given): (Instant, Given) = std::thread::scope(|scope| {
         let waiter = |number: u64| {
             let (taker, queue) = (session(number), &queue);
             let interrupter = taker.interrupter();
@@ -229,6 +226,7 @@ fn who_waits_is_given_rows_at_the_rate_of_their_keys() {
             std::thread::yield_now();
         }
         let rows: Vec<String> = (0..KEYS * EACH).map(|of| format!("{}{}", 'a', of % KEYS)).collect();
+        let begun = Instant::now();
         put(&queue, &rows.iter().map(String::as_str).collect::<Vec<_>>());
         while queue.rows() > 0 && begun.elapsed() < Duration::from_secs(60) {
             std::thread::yield_now();
@@ -241,14 +239,13 @@ fn who_waits_is_given_rows_at_the_rate_of_their_keys() {
             }
             waiter.join().unwrap()
         };
-        waiters.into_iter().flat_map(end).collect()
+        (begun, waiters.into_iter().flat_map(end).collect())
     });
     given.sort();
     let mut of_key: BTreeMap<&str, Vec<Instant>> = BTreeMap::new();
     given.iter().for_each(|(at, text)| of_key.entry(text).or_default().push(*at));
     assert_eq!(of_key.values().map(Vec::len).collect::<Vec<_>>(), [EACH; KEYS], "each row once");
-    for times in of_key.values() {
-        let late = Duration::from_millis(rate.span_ms * (EACH as u64 / rate.rows - 1) * 9 / 10);
-        assert!(times[EACH - 1] - times[0] >= late, "{times:?}");
-    }
+    // Since before the first was there: a session may look at its row late, and never early.
+    let late = Duration::from_millis(rate.span_ms * (EACH as u64 / rate.rows - 1) * 98 / 100);
+    assert!(of_key.values().all(|times| times[EACH - 1] - begun >= late), "{begun:?} {of_key:?}");
 }
