@@ -72,11 +72,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         ));
     }
     let to = arguments.to.as_deref();
-    if to.is_none() && report.is_json() {
-        return Err(usage("--json needs --to FILE.sql: standard output is for either"));
-    }
-    if let Some(path) = to {
-        must_be_new(path)?;
+    match to {
+        Some(path) => must_be_new(path)?,
+        None => {
+            report.output()?;
+        }
     }
     let (origin, found) = log(arguments, report)?;
     for damage in &found.damages {

@@ -253,7 +253,10 @@ fn json_tells_what_was_done() {
     let place = Place::new();
     place.volume("disk.img", 10);
     let made = place.run(&["backup", "file:disk.img", "--to", "repo", "--json"]).exits(0);
-    let line: serde_json::Value = serde_json::from_str(made.out.lines().last().unwrap()).unwrap();
+    let lines: Vec<serde_json::Value> =
+        made.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [.., phase, line] = lines.as_slice() else { panic!("{lines:?}") };
+    assert!(phase["message_type"] == "phase" && phase["seconds"].is_number(), "{phase}");
     assert_eq!(line["message_type"], "summary");
     assert_eq!(
         (&line["generation"], &line["parent"], &line["blocks_changed"]),

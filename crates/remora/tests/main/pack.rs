@@ -62,7 +62,15 @@ fn data_and_lines_of_json_do_not_share_standard_output() {
     let folder = folder();
     write(&folder, "a.txt", b"a\n");
     run(&folder, &["pack", "a.txt", "--keep"]).exits(0);
-    for line in ["pack a.txt --stdout", "pack a.txt -o -", "unpack a.txt.zst --stdout"] {
+    for line in [
+        "pack a.txt --stdout",
+        "pack a.txt -o -",
+        "pack -",
+        "unpack a.txt.zst --stdout",
+        "unpack a.txt.zst --column 1",
+        "url pack --model none",
+        "url unpack --model none",
+    ] {
         let line: Vec<&str> = line.split(' ').chain(["--json"]).collect();
         let ended = run(&folder, &line).exits(2);
         assert!(ended.out.contains("standard output is for the data"), "{line:?}: {}", ended.out);

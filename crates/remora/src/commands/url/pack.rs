@@ -55,6 +55,7 @@ pub(super) fn run(arguments: &Arguments, direction: Direction, report: &Report) 
              leave --as out",
         ));
     }
+    let mut out = BufWriter::with_capacity(BLOCK, report.output()?);
     let mut worker =
         Worker { model: arguments.model.load()?, form: arguments.form, direction, value: Vec::new() };
     let (_, mut input) = codec::decoder(Box::new(io::stdin())).context("standard input")?;
@@ -65,7 +66,6 @@ pub(super) fn run(arguments: &Arguments, direction: Direction, report: &Report) 
         Some(column) => find(column, &head, report)?,
     };
     let mut stream = Stream { splitter: Splitter::new(&place.dialect), held: Vec::new(), line: 1 };
-    let mut out = BufWriter::with_capacity(BLOCK, report.output()?);
     let mut block = head;
     let mut header = place.header;
     while !block.is_empty() {
