@@ -188,39 +188,41 @@ fn ci(arguments: &[String]) -> Result<()> {
     }
     let mut told = Vec::new();
     if full {
-        phases.take("documents", || {
+        phases.attempt("documents", || {
             run(cargo()
                 .args(["doc", "--workspace", "--no-deps", "--quiet"])
                 .env("RUSTDOCFLAGS", "-D warnings"))
-        })?;
-        phases.take("site", site::build)?;
-        phases.take("dependencies", audit::dependencies)?;
-        phases.take("virtual machine", || {
+        });
+        phases.attempt("site", site::build);
+        phases.attempt("dependencies", audit::dependencies);
+        phases.attempt("virtual machine", || {
             told.push(match guest::missing() {
                 None => guest::tests(&[])?,
                 Some(why) => format!("guest tests left out: {why}"),
             });
             Ok(())
-        })?;
-        told.extend(phases.take("iceberg", engines::check_iceberg)?);
-        phases.take("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]))?;
-        phases.take("packages", || {
+        });
+        phases.attempt("iceberg", || engines::check_iceberg().map(|left_out| told.extend(left_out)));
+        phases.attempt("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]));
+        phases.attempt("packages", || {
             match dist::tree::missing() {
                 None => dist::run_chore(&["--check".to_owned()])?,
                 Some(why) => told.push(format!("checks of packages left out: {why}")),
             }
             Ok(())
-        })?;
-        phases.take("release program", || audit::size().map(|size| told.push(size)))?;
+        });
+        phases.attempt("release program", || audit::size().map(|size| told.push(size)));
     }
     if let Some(since) = since {
-        phases.take("mutants", || mutate::run(&["--in-diff".to_owned(), since]))?;
+        phases.attempt("mutants", || mutate::run(&["--in-diff".to_owned(), since]));
     }
     let mut counts = phases.take("tests", || test::tests(servers, &[]))?;
     told.iter().for_each(|line| println!("{line}"));
     println!("{phases}");
+    phases.failed.iter().for_each(|failed| println!("{failed}"));
     counts.tell();
-    test::ended(&counts)
+    test::ended(&counts)?;
+    if phases.failed.is_empty() { Ok(()) } else { bail!("{} failed beside the tests", phases.failed.len()) }
 }
 
 /// Whether clippy is the compiler of this workspace, so that a build has its lints. `.ci/run` says so.
@@ -228,23 +230,37 @@ fn clippy_compiles() -> bool {
     std::env::var("RUSTC_WORKSPACE_WRAPPER").is_ok_and(|wrapper| wrapper == "clippy-driver")
 }
 
-/// How long the parts of a check took.
+/// The parts of a check so far.
 #[derive(Default)]
-struct Phases(Vec<(&'static str, u64)>);
+struct Phases {
+    /// How long each took, in seconds.
+    took: Vec<(&'static str, u64)>,
+    /// Those that failed, and why.
+    failed: Vec<String>,
+}
 
 impl Phases {
     /// Runs one and notes its time.
     fn take<T>(&mut self, name: &'static str, part: impl FnOnce() -> Result<T>) -> Result<T> {
         let begin = std::time::Instant::now();
         let result = part();
-        self.0.push((name, begin.elapsed().as_secs()));
+        self.took.push((name, begin.elapsed().as_secs()));
         result
+    }
+
+    /// The same for one that no later part needs: a full check takes hours, and tells all that is wrong.
+    fn attempt(&mut self, name: &'static str, part: impl FnOnce() -> Result<()>) {
+        if let Err(error) = self.take(name, part) {
+            let failed = format!("failed: {name}: {error:#}");
+            println!("{failed}");
+            self.failed.push(failed);
+        }
     }
 }
 
 impl std::fmt::Display for Phases {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let parts: Vec<_> = self.0.iter().map(|(name, seconds)| format!("{name} {seconds} s")).collect();
+        let parts: Vec<_> = self.took.iter().map(|(name, seconds)| format!("{name} {seconds} s")).collect();
         write!(to, "the time went to: {}", parts.join(", "))
     }
 }
@@ -335,4 +351,18 @@ fn install(arguments: &[String]) -> Result<()> {
 fn places() -> Result<sandbox::Places> {
     sandbox::Places::customary(|name| std::env::var_os(name))
         .context("neither XDG_CACHE_HOME nor HOME is set")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Phases;
+
+    #[test]
+    fn a_part_that_fails_does_not_end_a_full_check() {
+        let mut phases = Phases::default();
+        phases.attempt("site", || anyhow::bail!("a link leads nowhere"));
+        phases.attempt("documents", || Ok(()));
+        assert_eq!(phases.failed, ["failed: site: a link leads nowhere"]);
+        assert_eq!(phases.to_string(), "the time went to: site 0 s, documents 0 s");
+    }
 }
