@@ -186,33 +186,7 @@ fn ci(arguments: &[String]) -> Result<()> {
             run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))
         })?;
     }
-    let mut told = Vec::new();
-    if full {
-        phases.attempt("documents", || {
-            run(cargo()
-                .args(["doc", "--workspace", "--no-deps", "--quiet"])
-                .env("RUSTDOCFLAGS", "-D warnings"))
-        });
-        phases.attempt("site", site::build);
-        phases.attempt("dependencies", audit::dependencies);
-        phases.attempt("virtual machine", || {
-            told.push(match guest::missing() {
-                None => guest::tests(&[])?,
-                Some(why) => format!("guest tests left out: {why}"),
-            });
-            Ok(())
-        });
-        phases.attempt("iceberg", || engines::check_iceberg().map(|left_out| told.extend(left_out)));
-        phases.attempt("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]));
-        phases.attempt("packages", || {
-            match dist::tree::missing() {
-                None => dist::run_chore(&["--check".to_owned()])?,
-                Some(why) => told.push(format!("checks of packages left out: {why}")),
-            }
-            Ok(())
-        });
-        phases.attempt("release program", || audit::size().map(|size| told.push(size)));
-    }
+    let told = if full { before_a_release(&mut phases) } else { Vec::new() };
     if let Some(since) = since {
         phases.attempt("mutants", || mutate::run(&["--in-diff".to_owned(), since]));
     }
@@ -223,6 +197,34 @@ fn ci(arguments: &[String]) -> Result<()> {
     counts.tell();
     test::ended(&counts)?;
     if phases.failed.is_empty() { Ok(()) } else { bail!("{} failed beside the tests", phases.failed.len()) }
+}
+
+/// What a full check does besides. Returns what is told at its end.
+fn before_a_release(phases: &mut Phases) -> Vec<String> {
+    let mut told = Vec::new();
+    phases.attempt("documents", || {
+        run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+    });
+    phases.attempt("site", site::build);
+    phases.attempt("dependencies", audit::dependencies);
+    phases.attempt("virtual machine", || {
+        told.push(match guest::missing() {
+            None => guest::tests(&[])?,
+            Some(why) => format!("guest tests left out: {why}"),
+        });
+        Ok(())
+    });
+    phases.attempt("iceberg", || engines::check_iceberg().map(|left_out| told.extend(left_out)));
+    phases.attempt("fuzzing", || fuzz::fuzz(&["all".to_owned(), FUZZ_S.to_owned()]));
+    phases.attempt("packages", || {
+        match dist::tree::missing() {
+            None => dist::run_chore(&["--check".to_owned()])?,
+            Some(why) => told.push(format!("checks of packages left out: {why}")),
+        }
+        Ok(())
+    });
+    phases.attempt("release program", || audit::size().map(|size| told.push(size)));
+    told
 }
 
 /// Whether clippy is the compiler of this workspace, so that a build has its lints. `.ci/run` says so.

@@ -263,23 +263,23 @@ fn refuse_itself(source: &mut Session, target: &mut Session) -> Result<(), Error
     Ok(())
 }
 
-/// Identifies a copy on its target: by the source, and by what is copied. So a stopped copy is resumed by the
-/// same command line only.
-/// Records that a follower has made tables on the target for a copy, and has removed others. A copy that is
-/// resumed takes only recorded tables for its own.
+/// Records that a follower has made or altered tables on the target for a copy, and has removed others. A
+/// copy that is resumed takes only recorded tables for its own.
 ///
 /// # Errors
 /// Those of the server.
 pub fn record_tables(
     session: &mut Session,
     copy_id: &str,
-    made: &[TableName],
+    made: &[Table],
     gone: &[TableName],
 ) -> Result<(), Error> {
     let ledger = Ledger::of_copy(copy_id);
     if ledger.exists(session)? { ledger.record_tables(session, made, gone) } else { Ok(()) }
 }
 
+/// Identifies a copy on its target: by the source, and by what is copied. So a stopped copy is resumed by the
+/// same command line only.
 fn id(source: &mut Session, read: &ReadRequest, renames: &Renames) -> Result<String, Error> {
     let server = source.value("SELECT CONCAT_WS(' ', @@hostname, @@port, @@datadir)")?.unwrap_or_default();
     let what = format!(

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use binlog::event::query::Query;
-use server::catalogue::{Catalogue, Table, Wanted, database};
+use server::catalogue::{Catalogue, Only, Table, Wanted, database};
 use server::{Flavour, Session, TableName, quote_name, snapshot};
 use transactions::defined_tables::DefinedTables;
 
@@ -186,14 +186,15 @@ impl Ddl {
                 return Err(self.unapplied(&format!("{why}, so it can't be followed: --exclude it")));
             }
             let target = table.name.clone();
-            made.push(target.clone());
+            made.push(table.clone());
             followed.push(Followed { table, target, cascades: BTreeSet::new() });
         }
         let cascading = cascading(&mut session)?;
         for followed in &mut followed {
             followed.cascades = cascading.get(&followed.target).cloned().unwrap_or_default();
         }
-        let is_gone = |name: &&TableName| self.tables.contains(name) && !made.contains(name);
+        let is_gone =
+            |name: &&TableName| self.tables.contains(name) && made.iter().all(|table| table.name != **name);
         let gone: Vec<TableName> = known.iter().filter(is_gone).cloned().collect();
         request.state.record_tables(&mut session, &made, &gone)?;
         request.state.redefine(&mut session, &followed, &self.after)
@@ -281,25 +282,4 @@ fn settings(query: &Query<'_>, time_s: u32) -> Vec<String> {
     let zone = session.time_zone.and_then(|zone| std::str::from_utf8(zone).ok());
     all.extend(zone.map(|zone| format!("SET SESSION time_zone = '{}'", zone.replace('\'', "''"))));
     all
-}
-
-/// Only these tables, and nothing else.
-struct Only<'a>(&'a [TableName]);
-
-impl Wanted for Only<'_> {
-    fn schema(&self, schema: &str) -> bool {
-        self.0.iter().any(|name| name.schema == schema)
-    }
-
-    fn table(&self, schema: &str, table: &str) -> bool {
-        self.0.iter().any(|name| name.schema == schema && name.table == table)
-    }
-
-    fn programs(&self, _: &str) -> bool {
-        false
-    }
-
-    fn accounts(&self) -> bool {
-        false
-    }
 }

@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use server::catalogue::OWN_SCHEMA;
+use server::catalogue::{OWN_SCHEMA, Table};
 use server::{Position, Session, TableName};
 
 use crate::{Error, Followed};
@@ -207,11 +207,11 @@ impl State {
         self.note(session, INTENT)
     }
 
-    /// Records in the ledger of the copy which tables DDL has made and removed.
+    /// Records in the ledger of the copy which tables DDL has made or altered, and removed.
     pub(crate) fn record_tables(
         &self,
         session: &mut Session,
-        made: &[TableName],
+        made: &[Table],
         gone: &[TableName],
     ) -> Result<(), Error> {
         Ok(dump::record_tables(session, &self.id, made, gone)?)

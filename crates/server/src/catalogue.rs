@@ -295,6 +295,28 @@ pub trait Wanted {
     fn accounts(&self) -> bool;
 }
 
+/// Only these tables, and nothing else.
+#[derive(Clone, Copy, Debug)]
+pub struct Only<'a>(pub &'a [TableName]);
+
+impl Wanted for Only<'_> {
+    fn schema(&self, schema: &str) -> bool {
+        self.0.iter().any(|name| name.schema == schema)
+    }
+
+    fn table(&self, schema: &str, table: &str) -> bool {
+        self.0.iter().any(|name| name.schema == schema && name.table == table)
+    }
+
+    fn programs(&self, _: &str) -> bool {
+        false
+    }
+
+    fn accounts(&self) -> bool {
+        false
+    }
+}
+
 /// Called with the number of tables, views and sequences read so far, and the number of all.
 pub type OnProgress<'a> = &'a mut dyn FnMut(usize, usize);
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use server::catalogue::{Catalogue, OWN_SCHEMA};
+use server::catalogue::{Catalogue, OWN_SCHEMA, Only, Table};
 use server::{Session, TableName, quote_name};
 
 use crate::load::{Ledger, Lines, drop_statement, fold_of, leftover};
@@ -29,7 +29,7 @@ pub(super) fn adopt(
         manifest.tables.iter().map(|entry| (folds.table(&entry.table.name), entry)).collect();
     let is_other = session.about.release() != manifest.source.release();
     let mut kept = Vec::new();
-    let mut dropped = 0_usize;
+    let mut stale = Vec::new();
     let mut made: Vec<TableName> = wanted.values().map(|entry| entry.table.name.clone()).collect();
     made.retain(|name| Ledger::is_marked(&lines, name));
     for name in tables(session)? {
@@ -51,11 +51,18 @@ pub(super) fn adopt(
                 made.retain(|made| *made != entry.table.name);
                 kept.push(entry);
             }
-            _ => {
-                session.execute(&format!("DROP TABLE IF EXISTS {name}"))?;
-                dropped += 1;
+            _ if is_strange(session, &lines, &name, (own, entry))? => {
+                return Err(Error::Mismatch(format!(
+                    "table {name} on the target has columns that neither the stopped copy nor the source has; drop \
+                     it, or exclude it with --exclude"
+                )));
             }
+            _ => stale.push(name),
         }
+    }
+    // Nothing is changed before all of them are known to be of the copy.
+    for name in &stale {
+        session.execute(&format!("DROP TABLE IF EXISTS {name}"))?;
     }
     if !leftover::is_impossible(session) {
         made.iter().try_for_each(|name| leftover::remove(session, name))?;
@@ -63,13 +70,31 @@ pub(super) fn adopt(
     drop_triggers(session, &kept)?;
     drop_programs(session, (&lines, selection), manifest)?;
     ledger.begin_again(session, &kept)?;
-    if dropped > 0 {
+    if !stale.is_empty() {
         context.progress.note(&format!(
             "{} of the stopped copy can't be continued, and is copied again",
-            count(dropped, "table")
+            count(stale.len(), "table")
         ));
     }
     Ok(kept.iter().map(|entry| entry.place).collect())
+}
+
+/// Whether a table has neither columns that the stopped copy has made under that name, nor those of the
+/// source now: then somebody has replaced it. One of which a crash has left a part has no columns.
+fn is_strange(
+    session: &mut Session,
+    lines: &Lines,
+    name: &TableName,
+    (own, entry): (&TableName, Option<&TableEntry>),
+) -> Result<bool, Error> {
+    if !leftover::opens(session, name)? {
+        return Ok(false);
+    }
+    let only = Only(std::slice::from_ref(name));
+    let found = Catalogue::read(session, &only, &mut |_, _| {})?.tables.pop();
+    let Some(found) = found.map(|table| Table { name: own.clone(), ..table }) else { return Ok(false) };
+    let is_wanted = entry.is_some_and(|entry| Ledger::are_columns_equal(&entry.table, &found));
+    Ok(!is_wanted && !Ledger::has_columns(lines, &found))
 }
 
 /// Drops views and programs of the stopped copy that are gone on the source. All others are made again.

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use server::catalogue::{OWN_SCHEMA as SCHEMA, Object};
+use server::catalogue::{OWN_SCHEMA as SCHEMA, Object, Origin, Table};
 use server::definition::without_counter;
-use server::{Session, TableName};
+use server::{Session, TableName, quote_name};
 
 use super::leftover;
 use crate::Error;
@@ -36,6 +36,8 @@ pub(crate) const PROGRAMS: usize = 0xffff_fffc;
 const TABLES: usize = 0xffff_fffb;
 /// The same, by the table's name and definition.
 const DEFINITIONS: usize = 0xffff_fffa;
+/// The same, by the table's name and the names of its columns.
+const COLUMNS: usize = 0xffff_fff9;
 
 impl Ledger {
     /// `other_name`: the name under which the one table is loaded, if it is another; that is a load of its
@@ -156,22 +158,26 @@ impl Ledger {
 
     /// Records that a table is about to be made.
     pub(crate) fn mark_table(&self, session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
-        let (name, definition) = (mark(&entry.table.name.to_string()), of_definition(entry));
-        let lines = format!("({TABLES}, {name}), ({DEFINITIONS}, {definition})");
+        let (name, columns) = (mark(&entry.table.name.to_string()), of_columns(&entry.table));
+        let definition = of_definition(entry);
+        let lines = format!("({TABLES}, {name}), ({COLUMNS}, {columns}), ({DEFINITIONS}, {definition})");
         session.execute(&format!("INSERT IGNORE INTO {} VALUES {lines}", self.table))?;
         Ok(())
     }
 
-    /// Records tables that were made on the target since, and forgets others that were removed.
+    /// Records tables that were made or altered on the target since, and forgets others that were removed.
     pub(crate) fn record_tables(
         &self,
         session: &mut Session,
-        made: &[TableName],
+        made: &[Table],
         gone: &[TableName],
     ) -> Result<(), Error> {
         let number = |name: &TableName| mark(&name.to_string());
         if !made.is_empty() {
-            let lines: Vec<_> = made.iter().map(|name| format!("({TABLES}, {})", number(name))).collect();
+            let lines = |table: &Table| {
+                format!("({TABLES}, {}), ({COLUMNS}, {})", number(&table.name), of_columns(table))
+            };
+            let lines: Vec<_> = made.iter().map(lines).collect();
             session.execute(&format!("INSERT IGNORE INTO {} VALUES {}", self.table, lines.join(", ")))?;
         }
         if !gone.is_empty() {
@@ -193,6 +199,16 @@ impl Ledger {
     /// Whether it was recorded with this definition.
     pub(crate) fn is_defined(lines: &Lines, entry: &TableEntry) -> bool {
         lines.contains(&(DEFINITIONS, of_definition(entry)))
+    }
+
+    /// Whether a table with these columns was recorded under this name.
+    pub(crate) fn has_columns(lines: &Lines, table: &Table) -> bool {
+        lines.contains(&(COLUMNS, of_columns(table)))
+    }
+
+    /// Whether both have the same name and columns, as far as the ledger tells them apart.
+    pub(crate) fn are_columns_equal(one: &Table, other: &Table) -> bool {
+        of_columns(one) == of_columns(other)
     }
 
     /// Whether a view, routine, trigger or event is recorded.
@@ -254,6 +270,15 @@ impl Ledger {
 /// The number of a table's definition in the ledger, whatever the number that its rows have reached.
 fn of_definition(entry: &TableEntry) -> i64 {
     mark(&format!("{} {}", entry.table.name, without_counter(&entry.table.definition)))
+}
+
+/// The number of a table's columns in the ledger: types and indexes may differ between the servers, and row
+/// times may be left out.
+fn of_columns(table: &Table) -> i64 {
+    let is_row_time = |origin: &Origin| matches!(origin, Origin::RowTime | Origin::RowTransaction);
+    let stored = table.columns.iter().filter(|column| !is_row_time(&column.origin));
+    let names: Vec<String> = stored.map(|column| quote_name(&column.name).to_lowercase()).collect();
+    mark(&format!("{} ({})", table.name, names.join(", ")))
 }
 
 /// The number of an account or a program in the ledger.

@@ -1,7 +1,7 @@
 //! Tables that were altered while they were dumped, or whose rows the server can't read.
 
-use server::catalogue::{Catalogue, Wanted};
-use server::{Session, TableName};
+use server::Session;
+use server::catalogue::{Catalogue, Only};
 
 use disk::Output;
 
@@ -36,7 +36,7 @@ pub(super) fn read_again(
 ) -> Result<(), Error> {
     let name = manifest.tables[at].table.name.clone();
     job.journal.add(&Step::Again(at))?;
-    let found = Catalogue::read(session, &OneTable(&name), &mut |_, _| {})?;
+    let found = Catalogue::read(session, &Only(std::slice::from_ref(&name)), &mut |_, _| {})?;
     session.execute(plan::RELEASE_LOCKS)?;
     let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
         return Err(Error::Altered { table: name.to_string(), what });
@@ -71,25 +71,4 @@ pub(super) fn read_again(
         "table {name} was altered while it was dumped ({what}); it was read again with its new definition"
     ));
     Ok(())
-}
-
-/// Selects one table.
-struct OneTable<'a>(&'a TableName);
-
-impl Wanted for OneTable<'_> {
-    fn schema(&self, schema: &str) -> bool {
-        self.0.schema == schema
-    }
-
-    fn table(&self, schema: &str, table: &str) -> bool {
-        self.0.schema == schema && self.0.table == table
-    }
-
-    fn programs(&self, _: &str) -> bool {
-        false
-    }
-
-    fn accounts(&self) -> bool {
-        false
-    }
 }

@@ -156,7 +156,7 @@ impl Pair {
         let ledger = session.value(sql).unwrap()?;
         // It may be gone by now.
         // Other lines say which tables are to be loaded.
-        let sql = format!("SELECT COUNT(*) FROM _remora.{ledger} WHERE `table` < 4294967290");
+        let sql = format!("SELECT COUNT(*) FROM _remora.{ledger} WHERE `table` < 4000000000");
         session.value(&sql).ok()??.parse().ok()
     }
 

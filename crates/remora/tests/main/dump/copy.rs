@@ -92,6 +92,21 @@ fn a_killed_copy_is_resumed_and_takes_what_changed_meanwhile() {
         let resume = ["keys", "--chunk", "32K", "--resume"];
         copy(&pair, &resume).exits(1).says(&["table `keys`.`other` exists", "not of the stopped copy"]);
         pair.target().execute("DROP TABLE `keys`.other").unwrap();
+        // Nor is one that has the name of one of the copy.
+        for name in ["altered", "dropped"] {
+            for sql in [
+                "DROP TABLE `keys`.{}",
+                "CREATE TABLE `keys`.{} (own INT)",
+                "INSERT INTO `keys`.{} VALUES (7)",
+            ] {
+                pair.target().execute(&sql.replace("{}", name)).unwrap();
+            }
+            let refused = format!("table `keys`.`{name}` on the target has columns that neither");
+            copy(&pair, &resume).exits(1).says(&[&refused]);
+            let own = pair.target().value(&format!("SELECT own FROM `keys`.{name}")).unwrap();
+            assert_eq!(own.as_deref(), Some("7"));
+            pair.target().execute(&format!("DROP TABLE `keys`.{name}")).unwrap();
+        }
         copy(&pair, &resume).exits(0);
         assert_equal(&pair, "keys");
         is_clean(&pair);
