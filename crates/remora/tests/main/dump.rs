@@ -26,6 +26,8 @@ mod copy_follow_ddl;
 mod copy_follow_ends;
 #[path = "dump/copy_follow_part.rs"]
 mod copy_follow_part;
+#[path = "dump/copy_galera.rs"]
+mod copy_galera;
 #[path = "dump/copy_kill.rs"]
 mod copy_kill;
 #[path = "dump/copy_moves.rs"]
