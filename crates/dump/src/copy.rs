@@ -278,6 +278,12 @@ pub fn record_tables(
     if ledger.exists(session)? { ledger.record_tables(session, made, gone) } else { Ok(()) }
 }
 
+/// The table on the target that records what a copy has made there.
+#[must_use]
+pub fn ledger_of_copy(copy_id: &str) -> TableName {
+    Ledger::of_copy(copy_id).table().clone()
+}
+
 /// Identifies a copy on its target: by the source, and by what is copied. So a stopped copy is resumed by the
 /// same command line only.
 fn id(source: &mut Session, read: &ReadRequest, renames: &Renames) -> Result<String, Error> {

@@ -47,7 +47,7 @@ pub use chunk_file::parquet::PARQUET_CODEC;
 pub use context::Context;
 pub use copy::{
     CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, ReadTable, Refusals,
-    Renames, TablePart, copy, copy_id, plan as plan_copy, record_tables, standby,
+    Renames, TablePart, copy, copy_id, ledger_of_copy, plan as plan_copy, record_tables, standby,
 };
 pub use data_file::parquet::OddFile;
 pub use definer::Definer;

@@ -16,7 +16,7 @@
 //!
 //! In the background, `verify` compares all rows of both servers without a lock, since `touched` knows which
 //! ones have changed meanwhile; and `cut_over` makes the target take over, with `source_lock`. `shared` is
-//! what they tell the follower.
+//! what they tell the follower. `failover` lets another server take the source's place.
 
 mod apply;
 mod background;
@@ -24,6 +24,7 @@ mod check;
 mod cut_over;
 mod ddl;
 mod error;
+mod failover;
 mod followed;
 mod follower;
 mod form;
@@ -48,6 +49,7 @@ use server::{Session, Target, settings, snapshot};
 pub use check::{cascading, refusals};
 pub use cut_over::{CutOverRequest, give_back, let_us_write};
 pub use error::Error;
+pub use failover::replace_source;
 pub use followed::Followed;
 pub use state::{CutOver, Noted, Reached, State, Verified};
 

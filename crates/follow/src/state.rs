@@ -135,6 +135,11 @@ impl State {
         &self.id
     }
 
+    /// The tables that the target has for it: these, and the ledger of its copy.
+    pub(crate) fn own_tables(&self) -> [TableName; 4] {
+        [self.position.clone(), self.tables.clone(), self.notes.clone(), dump::ledger_of_copy(&self.id)]
+    }
+
     /// The name of the lock that whoever writes this copy holds.
     fn lock_name(&self) -> String {
         format!("remora.copy_{}", self.id)
@@ -371,7 +376,7 @@ impl State {
         Ok(())
     }
 
-    fn exists(&self, session: &mut Session) -> Result<bool, Error> {
+    pub(crate) fn exists(&self, session: &mut Session) -> Result<bool, Error> {
         self.is_there(session, &self.position)
     }
 

@@ -54,6 +54,11 @@ impl Ledger {
         Ledger { table, of: "copy of the same from this source" }
     }
 
+    /// Where it is.
+    pub(crate) fn table(&self) -> &TableName {
+        &self.table
+    }
+
     /// What it is the ledger of, in words.
     pub(crate) fn of(&self) -> &'static str {
         self.of

@@ -180,7 +180,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return tell_plan(&plan, report);
     }
     if arguments.follow.follow.is_some() {
-        return follow::run((&from, &to), &request, &arguments.follow, report);
+        let former = arguments.follow.failover_from.as_deref().map(target).transpose()?;
+        return follow::run((&from, &to), &request, (&arguments.follow, former.as_ref()), report);
     }
     if arguments.resume {
         follow::forget((&from, &to), &request)?;

@@ -74,6 +74,11 @@ pub(super) struct FollowArgs {
     #[arg(long, value_name = "TIME", requires = "cut_over", value_parser = seconds, default_value = "60s")]
     watch: Duration,
 
+    /// With --follow and --resume: A has replaced this server, of which B is a copy, after a failover. All
+    /// rows are compared with A; what differs is sent
+    #[arg(long, value_name = "SERVER", requires_all = ["follow", "resume"])]
+    pub(super) failover_from: Option<String>,
+
     /// With --cut-over: then apply to A what B commits, until stopped, so that the move can be undone. The
     /// same as copy B A --follow apply --resume
     #[arg(long, requires = "cut_over")]
@@ -122,7 +127,7 @@ pub(super) fn forget((from, to): Servers<'_>, request: &CopyRequest) -> anyhow::
 pub(super) fn run(
     servers: Servers<'_>,
     request: &CopyRequest,
-    options: &FollowArgs,
+    (options, former): (&FollowArgs, Option<&Target>),
     report: &Report,
 ) -> anyhow::Result<Exit> {
     let context = world(report, None)?;
@@ -146,6 +151,11 @@ pub(super) fn run(
                  statement must mean the same",
             ));
         }
+    }
+    if let Some(former) = former
+        && follow::replace_source(former, &state, to, request)?
+    {
+        report.note(&format!("{from} takes the place of {former}"));
     }
     let mut open = Open::default();
     if !is_way_back(&context, &state, servers, request, report)?
@@ -174,7 +184,7 @@ pub(super) fn run(
     summarise(&summary, report)?;
     if summary.is_cut_over && options.way_back && summary.late.is_empty() && !stop.load(Ordering::Relaxed) {
         let options = FollowArgs { cut_over: false, way_back: false, ..options.clone() };
-        return run((to, from), &turned(request), &options, report);
+        return run((to, from), &turned(request), (&options, None), report);
     }
     if !summary.is_cut_over {
         open.omitted.append(&mut open.postponed);
@@ -280,7 +290,17 @@ fn is_noted(
     request: &CopyRequest,
     report: &Report,
 ) -> anyhow::Result<bool> {
-    let Some(noted) = state.read(&mut servers.1.connect()?)? else { return Ok(false) };
+    let mut target = servers.1.connect()?;
+    let Some(noted) = state.read(&mut target)? else {
+        for other in State::all(&mut target)?.iter().filter(|_| request.write.resume) {
+            if let Some(Noted { source, .. }) = other.read(&mut target)? {
+                report.note(&format!(
+                    "B has a copy that follows {source}; if A has taken that server's place: --failover-from"
+                ));
+            }
+        }
+        return Ok(false);
+    };
     if !request.write.resume {
         return Err(usage("B has such a copy, which follows A; continue it with --resume"));
     }

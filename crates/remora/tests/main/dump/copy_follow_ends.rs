@@ -2,10 +2,10 @@
 
 use sandbox::Product;
 
-use super::Pair;
 use super::copy::url;
 use super::copy_follow::{LOG, Random, assert_same, command, execute, made, once, transact};
-use crate::support::{Ended, of_today, on_products, part_of_today, products, tell, until};
+use super::{OWN, Pair};
+use crate::support::{Ended, of_today, on_products, part_of_today, products, start, tell, until};
 
 /// What ends following: statements on A, what is said, and what else it needs.
 const ENDS: [(&[&str], &str); 10] = [
@@ -93,6 +93,42 @@ fn what_cannot_be_applied_ends_it_by_name_and_a_new_snapshot_goes_on() {
             once(&pair, &["--resume"]).exits(0);
             assert_same(&pair);
         }
+    });
+}
+
+#[test]
+fn a_server_that_takes_the_place_of_a_is_followed_on() {
+    on_products(&of_today(products()), |product| {
+        let mut pair = made(product);
+        once(&pair, &[]).exits(0);
+        // A replica that has all but the last transactions is A after a failover.
+        let replica = start(product, &[&OWN[..], &LOG].concat());
+        let (from, to) = (url(&pair.from), url(&replica));
+        pair.run(&["copy", "--no-defaults", "-u", "root", &from, &to, "d"]).exits(0);
+        let mut random = Random(8);
+        (0..20).for_each(|_| transact(&mut pair.source(), &mut random));
+        once(&pair, &["--resume"]).exits(0);
+        pair.from.kill().unwrap();
+        pair.from = replica;
+        (0..20).for_each(|_| transact(&mut pair.source(), &mut random));
+        once(&pair, &["--resume"]).exits(1).says(&["B has a copy that follows", "--failover-from"]);
+        let failover = |from| once(&pair, &["--resume", "--failover-from", from]);
+        once(&pair, &["--failover-from", &from]).exits(2).says(&["--resume"]);
+        failover("mysql://root@nobody").exits(1).says(&["has no copy of root@nobody", "it has copies of"]);
+        let other =
+            ["copy", "--no-defaults", "-u", "root", &to, &url(&pair.to), "other", "--follow", "apply"];
+        let other = [&other[..], &["--once", "--resume", "--failover-from", &from]].concat();
+        pair.run(&other).exits(1).says(&["with these tables"]);
+        failover(&from).exits(0).says(&["takes the place of", "another server has replaced"]);
+        assert_same(&pair);
+        (0..20).for_each(|_| transact(&mut pair.source(), &mut random));
+        // The option stays in the command line.
+        failover(&from).exits(0);
+        once(&pair, &["--resume"]).exits(0);
+        assert_same(&pair);
+        let status =
+            pair.run(&["copy", "--no-defaults", "-u", "root", "status", &url(&pair.to)]).exits(0).out;
+        assert!(status.contains(&pair.from.socket().display().to_string()), "{status}");
     });
 }
 
