@@ -9,7 +9,9 @@ use super::copy::url;
 use super::every_type::kinds_of;
 use super::{Pair, assert_equal};
 use crate::schema;
-use crate::support::{Ended, Running, of_today, on_products, part_of_today, products, remora, tell, until};
+use crate::support::{
+    Ended, Running, of_today, on_products, part_of_today, products, remora, skipped, tell, until,
+};
 
 /// What every server needs that is followed.
 pub(super) const LOG: [&str; 3] = ["--log-bin=log", "--server-id=1", "--binlog-format=ROW"];
@@ -393,4 +395,65 @@ fn a_transaction_that_is_applied_in_parts_is_on_b_as_a_whole_or_not_at_all() {
         once(&pair, &["--resume"]).exits(0);
         assert_same(&pair);
     });
+}
+
+/// `REMORA_HUGE=1`: it takes minutes, and 15 GB of disk in the place of temporary files.
+#[test]
+fn a_transaction_of_more_than_4_gib_and_what_is_behind_it_are_followed() {
+    if std::env::var_os("REMORA_HUGE").is_none() {
+        skipped("a transaction of more than 4 GiB", "REMORA_HUGE=1 asks for it");
+        return;
+    }
+    let own = ["--max-allowed-packet=64M", "--sync-binlog=0", "--innodb-doublewrite=0"];
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[&LOG[..], &own].concat());
+    let mut source = pair.source();
+    execute(
+        &mut source,
+        &[
+            "CREATE DATABASE d",
+            "USE d",
+            "CREATE TABLE d.big (id INT PRIMARY KEY, v LONGBLOB) ENGINE=InnoDB",
+            "CREATE TABLE d.small (id INT PRIMARY KEY) ENGINE=InnoDB",
+            "INSERT INTO d.big SELECT seq, REPEAT(CHAR(seq), 1 << 20) FROM seq_1_to_100",
+        ],
+    );
+    let follow = |arguments: &[&str]| once(&pair, &[&["--no-binlog"], arguments].concat());
+    follow(&[]).exits(0);
+    // The second transaction gets its place in the same file: the server commits both together.
+    execute(
+        &mut source,
+        &[
+            "SET GLOBAL binlog_commit_wait_count = 2",
+            "SET GLOBAL binlog_commit_wait_usec = 600000000",
+            "BEGIN",
+        ],
+    );
+    // Each logs all rows before and after.
+    for _ in 0..=(1_u64 << 32) / (200 << 20) {
+        execute(
+            &mut source,
+            &["UPDATE d.big SET v = CONCAT(SUBSTR(v, 2), LEFT(v, 1), IF(id % 2, 'x', 'y'))"],
+        );
+    }
+    let mut other = pair.source();
+    std::thread::scope(|scope| {
+        scope.spawn(|| execute(&mut source, &["COMMIT"]));
+        until("the first one waits", || {
+            let waits = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'COMMIT'";
+            other.value(waits).unwrap().as_deref() == Some("1")
+        });
+        execute(&mut pair.source(), &["INSERT INTO d.small VALUES (1)"]);
+    });
+    let end = other.position().unwrap().unwrap();
+    follow(&["--resume"]).exits(0);
+    let (first, offset) = ("log.000001", other.strings("SHOW BINARY LOGS").unwrap()[0][1].clone());
+    assert!(
+        offset.unwrap().parse::<u64>().unwrap() > 1 << 32,
+        "{first} is smaller, and the log ends at {end}"
+    );
+    assert_same(&pair);
+    // It is resumed from a place that no request can name.
+    execute(&mut other, &["SET GLOBAL binlog_commit_wait_count = 0", "INSERT INTO d.small VALUES (2)"]);
+    follow(&["--resume"]).exits(0);
+    assert_same(&pair);
 }
