@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use innodb::table::collation::Collation;
+use memchr::memchr2;
 
 use crate::column::Type;
 use crate::event::table::{BINARY, Column};
@@ -136,7 +137,13 @@ fn is_plain(text: &str, letters: Letters) -> bool {
         Letters::None => text.is_empty(),
     };
     // Clients change line ends, and end at zeros.
-    fits && !text.chars().any(char::is_control)
+    fits && !has_control(text)
+}
+
+fn has_control(text: &str) -> bool {
+    // Without an early end the compiler looks at many bytes at once.
+    let in_ascii = text.bytes().fold(false, |found, byte| found | byte.is_ascii_control());
+    in_ascii || !text.is_ascii() && text.chars().any(char::is_control)
 }
 
 /// Bytes would be no JSON, so they get a character set.
@@ -150,21 +157,30 @@ fn json_text(text: &str, out: &mut String) {
 
 fn quote(text: &str, out: &mut String) {
     out.push('\'');
-    for c in text.chars() {
-        if matches!(c, '\'' | '\\') {
-            out.push('\\');
-        }
-        out.push(c);
+    let mut rest = text;
+    while let Some((before, special)) = memchr2(b'\'', b'\\', rest.as_bytes()).map(|at| rest.split_at(at)) {
+        out.push_str(before);
+        out.push('\\');
+        let (first, after) = special.split_at(1);
+        out.push_str(first);
+        rest = after;
     }
+    out.push_str(rest);
     out.push('\'');
 }
 
 fn hex(bytes: &[u8], out: &mut String) {
     out.push_str("x'");
-    for byte in bytes {
-        write!(out, "{byte:02X}").ok();
-    }
+    digits(bytes, out);
     out.push('\'');
+}
+
+/// Appends two hexadecimal digits for each byte. Rows may have megabytes of them.
+pub(crate) fn digits(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |number: u8| char::from(DIGITS[usize::from(number & 0xf)]);
+    out.reserve(2 * bytes.len());
+    bytes.iter().for_each(|byte| out.extend([digit(byte >> 4), digit(*byte)]));
 }
 
 #[cfg(test)]
@@ -200,6 +216,8 @@ mod tests {
         assert_eq!(bytes(b"plain", Letters::None), "x'706C61696E'");
         assert_eq!(bytes(b"", Letters::None), "''");
         assert_eq!(bytes(b"a\r\nb", Letters::Utf8), "x'610D0A62'");
-        assert_eq!(bytes(b"\xff", Letters::Utf8), "x'FF'");
+        assert_eq!(bytes(b"\xff\x0a", Letters::Utf8), "x'FF0A'");
+        assert_eq!(bytes("\u{85}".as_bytes(), Letters::Utf8), "x'C285'");
+        assert_eq!(bytes(b"'\\'", Letters::Utf8), "'\\'\\\\\\''");
     }
 }

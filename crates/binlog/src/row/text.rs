@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 
 use innodb::table::collation::{Charset, Collation};
 
+use crate::literal::digits;
 use crate::row::value::Value;
 
 impl Value<'_> {
@@ -48,11 +49,9 @@ pub(super) fn charset(collation: Option<u64>) -> Option<Charset> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        write!(text, "{byte:02X}").ok();
-        text
-    })
+    let mut text = String::new();
+    digits(bytes, &mut text);
+    text
 }
 
 /// A number with as few digits as give the same value again.
