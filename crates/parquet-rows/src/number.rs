@@ -113,11 +113,35 @@ impl Number {
     }
 }
 
+/// A number of at most 18 digits.
 fn short(whole: &[u8], fraction: &[u8]) -> Option<u64> {
-    whole.iter().chain(fraction).try_fold(0_u64, |number, digit| {
+    append(append(0, whole)?, fraction)
+}
+
+/// A number with more digits behind it.
+fn append(number: u64, digits: &[u8]) -> Option<u64> {
+    let (eights, rest) = digits.as_chunks();
+    let number =
+        eights.iter().try_fold(number, |number, digits| Some(number * 100_000_000 + eight(*digits)?))?;
+    rest.iter().try_fold(number, |number, digit| {
         let digit = digit.wrapping_sub(b'0');
         (digit < 10).then(|| number * 10 + u64::from(digit))
     })
+}
+
+/// The number of eight digits, which are looked at together: neighbours are joined to pairs, then to fours.
+fn eight(digits: [u8; 8]) -> Option<u64> {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    let text = u64::from_le_bytes(digits);
+    // A byte of a digit has 3 in its upper half, also when 6 is added to its lower one.
+    if text & HIGH != ZEROS || text.wrapping_add(0x0606_0606_0606_0606) & HIGH != ZEROS {
+        return None;
+    }
+    let values = text - ZEROS;
+    let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours & 0xffff) * 10_000 + (fours >> 32))
 }
 
 fn long(whole: &[u8], fraction: &[u8]) -> Option<i128> {
@@ -171,6 +195,20 @@ mod tests {
                 assert_eq!(kind.parse(&out), Some(number), "{kind:?} {}", String::from_utf8_lossy(&out));
             }
         }
+    }
+
+    #[test]
+    fn eight_digits_are_a_number_and_no_other_bytes_are() {
+        let text = *b"90817263";
+        assert_eq!(eight(text), Some(90_817_263));
+        for (at, byte) in (0..8).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+            let mut text = text;
+            text[at] = byte;
+            let number = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+            assert_eq!(eight(text), number.filter(|_| byte.is_ascii_digit()), "{at} {byte}");
+        }
+        assert_eq!(short(b"1234567890", b"12345678"), Some(123_456_789_012_345_678));
+        assert_eq!(short(b"", b"999999999999999999"), Some(999_999_999_999_999_999));
     }
 
     #[test]

@@ -136,12 +136,13 @@ impl<W: Write + Send> Writer<W> {
 
     fn line(&mut self, line: &[u8], odd: OnOdd<'_>) -> Result<(), Error> {
         let mut from = 0;
+        let has_escapes = memchr::memchr(b'\\', line).is_some();
         let mut ends = memchr::memchr_iter(b'\t', line).chain([line.len()]);
         for column in 0..self.columns.kinds.len() {
             let Some(end) = ends.next() else { return Err(wrong_line(self.columns.kinds.len())) };
             let text = &line[from..end];
             from = end + 1;
-            if !self.value(column, text) {
+            if !self.value(column, text, has_escapes) {
                 self.odd += 1;
                 let row = self.rows_before + self.rows as u64;
                 odd(&OddValue { row, column, text: text.to_owned() })?;
@@ -169,16 +170,16 @@ impl<W: Write + Send> Writer<W> {
 
     /// Adds a value of the current row. Returns whether it is in the file: it is only if it is printed as it
     /// came.
-    fn value(&mut self, column: usize, text: &[u8]) -> bool {
+    fn value(&mut self, column: usize, text: &[u8], has_escapes: bool) -> bool {
         let (Some(kind), Some(leaves)) = (self.columns.kinds.get(column), self.leaves.get_mut(column)) else {
             return false;
         };
         let Scratch { unescaped, parsed, printed } = &mut self.scratch;
-        if text == NULL {
+        if has_escapes && text == NULL {
             leaves.iter_mut().for_each(Leaf::push_null);
             return true;
         }
-        let text = unescape(text, unescaped);
+        let text = if has_escapes { unescape(text, unescaped) } else { text };
         let value = parse(kind, text, parsed, printed);
         let is_taken = match (value, &mut leaves[..]) {
             (Some(Value::Geometry(srid, shape)), [shapes, srids]) => {
