@@ -9,7 +9,7 @@ use memchr::memchr2;
 
 use crate::column::Type;
 use crate::event::table::{BINARY, Column};
-use crate::row::Value;
+use crate::row::{Value, digits};
 
 /// Why a value can't be written.
 pub type Fault = &'static str;
@@ -173,14 +173,6 @@ fn hex(bytes: &[u8], out: &mut String) {
     out.push_str("x'");
     digits(bytes, out);
     out.push('\'');
-}
-
-/// Appends two hexadecimal digits for each byte. Rows may have megabytes of them.
-pub(crate) fn digits(bytes: &[u8], out: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |number: u8| char::from(DIGITS[usize::from(number & 0xf)]);
-    out.reserve(2 * bytes.len());
-    bytes.iter().for_each(|byte| out.extend([digit(byte >> 4), digit(*byte)]));
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod text;
 mod time;
 mod value;
 
+pub(crate) use text::digits;
 pub use text::number;
 pub use value::Value;
 

@@ -4,7 +4,6 @@ use std::fmt::{self, Display};
 
 use innodb::table::collation::{Charset, Collation};
 
-use crate::literal::digits;
 use crate::row::value::Value;
 
 impl Value<'_> {
@@ -52,6 +51,14 @@ fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     digits(bytes, &mut text);
     text
+}
+
+/// Appends two hexadecimal digits for each byte. Rows may have megabytes of them.
+pub(crate) fn digits(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |number: u8| char::from(DIGITS[usize::from(number & 0xf)]);
+    out.reserve(2 * bytes.len());
+    bytes.iter().for_each(|byte| out.extend([digit(byte >> 4), digit(*byte)]));
 }
 
 /// A number with as few digits as give the same value again.
