@@ -15,8 +15,9 @@ const SMALL_BYTES: u64 = 128 << 10;
 /// This many small tables share a file. When one of them is altered, or it is stopped, all are read
 /// again.
 const SMALL_TABLES_MAX: usize = 250;
-/// The most partitions in one query.
-const PARTITIONS_MAX: usize = 500;
+/// The most bytes of partitions' names in one query. The server's cost for a query grows with all partitions of
+/// the table, whichever are read, so that few queries with many of them are best.
+const NAMES_BYTES_MAX: usize = 256 << 10;
 
 /// Groups of small tables that share a file, if the format allows that, and all other tables, in the given
 /// order.
@@ -59,7 +60,8 @@ pub(crate) fn plan(
     let mut rest = table.partitions.as_slice();
     while let Some(count) = group(rest, chunk_bytes()) {
         let (some, after) = rest.split_at(count);
-        let names = || some.iter().map(|part| part.name.clone()).collect();
+        let is_whole = some.len() == table.partitions.len();
+        let names = || some.iter().filter(|_| !is_whole).map(|part| part.name.clone()).collect();
         match some {
             [one] => {
                 let cut = Cut { table, partition: Some(one), chunk_bytes };
@@ -77,12 +79,14 @@ pub(crate) fn plan(
 
 /// How many of the first partitions make a chunk of about that size; `None` when none are left.
 fn group(partitions: &[Partition], chunk_bytes: u64) -> Option<usize> {
-    let mut bytes = 0_u64;
+    let (mut bytes, mut names_bytes) = (0_u64, 0);
     let fits = |part: &&Partition| {
         bytes = bytes.saturating_add(part.bytes);
-        bytes <= chunk_bytes
+        // With the quotes and a comma.
+        names_bytes += part.name.len() + 3;
+        bytes <= chunk_bytes && names_bytes <= NAMES_BYTES_MAX
     };
-    let count = partitions.iter().take(PARTITIONS_MAX).take_while(fits).count();
+    let count = partitions.iter().take_while(fits).count();
     (!partitions.is_empty()).then_some(count.max(1))
 }
 
@@ -98,7 +102,9 @@ mod tests {
         assert_eq!(group(&parts(&[16, 16, 16, 80]), 100), Some(3));
         assert_eq!(group(&parts(&[500, 16]), 100), Some(1));
         assert_eq!(group(&parts(&[16, 500]), 100), Some(1));
-        assert_eq!(group(&parts(&[0; 2000]), 100), Some(PARTITIONS_MAX));
+        assert_eq!(group(&parts(&[0; 2000]), 100), Some(2000));
+        let long = Partition { name: "p".repeat(61), rows: 1, bytes: 0 };
+        assert_eq!(group(&vec![long; 8192], 100), Some(NAMES_BYTES_MAX / 64));
         assert_eq!(group(&[], 100), None);
     }
 }
