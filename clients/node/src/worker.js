@@ -232,7 +232,9 @@ export class Worker {
     const failed = jobs.filter((job) => !job.failure);
     for (const job of failed) job.failure = failureOf(error);
     if (!(error instanceof Retry)) {
-      this.#options.log(`${failed.length} jobs have failed, the first is ${jobs[0].token}`, error);
+      const count = failed.length;
+      const told = count === 1 ? 'a job has failed:' : `${count} jobs have failed, the first is`;
+      this.#options.log(`${told} ${jobs[0].token}`, error);
     }
   }
 

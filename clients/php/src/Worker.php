@@ -241,7 +241,9 @@ final class Worker
             $job->fail($error);
         }
         if (!$error instanceof Retry) {
-            ($this->log)(sprintf('%d jobs have failed, the first is %s: %s', count($failed), $jobs[0]->token, $error));
+            $count = count($failed);
+            $told = $count === 1 ? 'a job has failed:' : "$count jobs have failed, the first is";
+            ($this->log)("$told {$jobs[0]->token}: $error");
         }
     }
 

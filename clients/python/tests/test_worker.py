@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -177,6 +178,59 @@ class Work(Case):
         work.run(once=True)
         self.assertEqual(most, 3)
         self.assertEqual(self.count("many"), 0)
+
+    def test_each_job_wakes_one_thread_and_no_job_is_left(self) -> None:
+        queue = self.queue("woken")
+        # All run at the same time, or none ends.
+        meet = threading.Barrier(4)
+        ended: list[int] = []
+
+        def work(job: Any) -> None:
+            if job.payload < 40:
+                meet.wait(PATIENCE)
+            ended.append(job.payload)
+
+        one = Worker(queue, work, concurrency=8)
+        woken, wait = 0, one._has_ready.wait
+
+        def count(timeout: float | None = None) -> bool:
+            nonlocal woken
+            result = wait(timeout)
+            woken += not one._stopping
+            return result
+
+        one._has_ready.wait = count  # type: ignore[method-assign]
+        runs = threading.Thread(target=one.run, kwargs={"signals": False}, daemon=True)
+        runs.start()
+        for first in range(0, 40, 4):
+            self.put(queue, *range(first, first + 4))
+            until("four have met", lambda first=first: len(ended) == first + 4)
+        # More than there are threads.
+        self.put(queue, *range(40, 90))
+        until("all have ended", lambda: len(ended) == 90)
+        one.stop()
+        runs.join(PATIENCE)
+        self.assertFalse(runs.is_alive())
+        self.assertEqual((sorted(ended), self.count("woken")), (list(range(90)), 0))
+        self.assertGreaterEqual(woken, 40)
+        self.assertLessEqual(woken, 90)
+
+    def test_a_worker_that_is_to_end_hears_of_the_last_end(self) -> None:
+        queue = self.queue("last")
+        self.put(queue, "only")
+        one = Worker(queue, lambda _job: time.sleep(0.3), concurrency=2)
+        told = one._ended
+
+        def slowly(*arguments: Any) -> None:
+            # The thread is free meanwhile, and the message still counts as one that runs.
+            time.sleep(0.3)
+            told(*arguments)
+
+        one._ended = slowly  # type: ignore[method-assign]
+        runs = threading.Thread(target=one.run, kwargs={"once": True, "signals": False}, daemon=True)
+        runs.start()
+        runs.join(PATIENCE)
+        self.assertFalse(runs.is_alive())
 
     def test_a_batch_ends_without_those_that_failed(self) -> None:
         queue = self.queue("batch")

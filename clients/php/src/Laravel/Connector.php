@@ -27,7 +27,8 @@ final class Connector implements ConnectorInterface
         return new Queue(
             fn () => $this->database->connection($name),
             fn () => $this->open($this->database->connection($name)->getConfig()),
-            $config['queue'] ?? 'jobs',
+            // As Laravel's worker has it.
+            $config['queue'] ?? 'default',
             (float) ($config['lease'] ?? $config['retry_after'] ?? 30),
             (float) ($config['block_for'] ?? 0),
             (bool) ($config['after_commit'] ?? false),

@@ -58,6 +58,12 @@ def jobs_of(answer: Any) -> list[Job]:
     return [Job(_payload(one["row"]), one["row"], one["token"], one["try"], one.get("why")) for one in found]
 
 
+def failed_of(jobs: list[Job], count: int) -> str:
+    """What a log is told of a function that has failed."""
+    first = jobs[0].token
+    return f"a job has failed: {first}" if count == 1 else f"{count} jobs have failed, the first is {first}"
+
+
 def _payload(row: dict[str, Any]) -> Any:
     """A payload that is no JSON, as another program may have put it, stays text."""
     text = row.get("payload")

@@ -13,7 +13,7 @@ from . import _link
 from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX, Ended, Ender
 from ._errors import INTERRUPTED, LASTING, QueueError, Retry, number_of, reason_of
-from ._job import Job, jobs_of
+from ._job import Job, failed_of, jobs_of
 from ._keeper import Keeper
 from ._link import Connect, OwnLink
 from ._queue import Queue, end_in_transaction
@@ -54,7 +54,11 @@ class Worker:
         self.batch = batch
         self.where = where
         self.transaction = transaction
-        self._changed = threading.Condition()
+        # Each job wakes one thread. So those that wait for something else have conditions of their own.
+        self._lock = threading.RLock()
+        self._has_ready = threading.Condition(self._lock)
+        self._has_room = threading.Condition(self._lock)
+        self._has_stopped = threading.Condition(self._lock)
         self._stopping = False
         self._ready: deque[list[Job]] = deque()
         self._free = concurrency
@@ -69,9 +73,10 @@ class Worker:
 
     def stop(self) -> None:
         """Takes nothing more. run() returns when the jobs that run have ended. From any thread."""
-        with self._changed:
+        with self._lock:
             self._stopping = True
-            self._changed.notify_all()
+            for condition in (self._has_ready, self._has_room, self._has_stopped):
+                condition.notify_all()
 
     def run(self, *, once: bool = False, signals: bool = True) -> None:
         """Works until stop(), SIGTERM or SIGINT; with `once` until nothing waits.
@@ -88,13 +93,12 @@ class Worker:
             for thread in [fetcher, *threads]:
                 thread.start()
             # This thread waits for no server, so that signals reach it whatever the driver does.
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopping)
+            with self._lock:
+                self._has_stopped.wait_for(lambda: self._stopping)
             self._end_wait(fetcher)
-            with self._changed:
+            with self._lock:
                 untried = [job for jobs in self._ready for job in jobs]
                 self._ready.clear()
-                self._changed.notify_all()
             self._over(untried)
             self._ender.end([Ended(job, untried=True) for job in untried])
             for thread in threads:
@@ -167,8 +171,8 @@ class Worker:
                     link.close()
                 if not self._stopping:
                     log.warning("the queue can't be asked, which is tried again: %s", error)
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopping, pause)
+                with self._lock:
+                    self._has_room.wait_for(lambda: self._stopping, pause)
                 pause = min(pause * 2, PAUSE_MAX)
         link, self._waiting = self._waiting, None
         if link:
@@ -176,18 +180,18 @@ class Worker:
 
     def _until_free(self) -> int:
         """Waits until threads have nothing to do: how many. 0 when the worker is to stop."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._free > 0)
+        with self._lock:
+            self._has_room.wait_for(lambda: self._stopping or self._free > 0)
             return 0 if self._stopping else self._free
 
     def _is_idle(self) -> bool:
         """Whether no job runs."""
-        with self._changed:
+        with self._lock:
             return self._free == self.concurrency and not self._running
 
     def _until_idle(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._is_idle())
+        with self._lock:
+            self._has_room.wait_for(lambda: self._stopping or self._is_idle())
 
     def _lease_some(self, free: int, wait: float) -> bool:
         """Leases what the free threads can begin at once. Whether there was something."""
@@ -202,7 +206,7 @@ class Worker:
         """Whether this message is here: its lease has ended, or it was returned, and it came again."""
         if job.id is None:
             return False
-        with self._changed:
+        with self._lock:
             runs = self._running.setdefault(job.id, job)
             if runs is job:
                 return False
@@ -214,7 +218,7 @@ class Worker:
     def _ended(self, told: list[tuple[Ended, bool]]) -> None:
         """Tokens were used, and their jobs are gone. If one was stale, what came again ends in its place."""
         new, ends = [], []
-        with self._changed:
+        with self._lock:
             for one, stale in told:
                 job = one.job
                 if job.id is not None:
@@ -231,23 +235,26 @@ class Worker:
                 else:
                     new.append(again)
             self._begin(new)
+            # It may wait until nothing runs.
+            self._has_room.notify()
         self._ender.end(ends)
 
     def _begin(self, jobs: list[Job]) -> None:
         """Gives jobs to the threads."""
         for job in jobs:
             self._keeper.add(job)
-        with self._changed:
+        with self._lock:
             for at in range(0, len(jobs), self.batch):
                 self._ready.append(jobs[at : at + self.batch])
                 self._free -= 1
-            self._changed.notify_all()
+                # A thread that is not asleep looks before it sleeps.
+                self._has_ready.notify()
 
     def _work(self) -> None:
         link: OwnLink | None = None
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._ready) or self._stopping)
+            with self._lock:
+                self._has_ready.wait_for(lambda: bool(self._ready) or self._stopping)
                 if not self._ready:
                     break
                 jobs = self._ready.popleft()
@@ -268,15 +275,15 @@ class Worker:
             self._ender.end([Ended(job, job.failure) for job in jobs if ended or job.failure])
             if not ended:
                 self._ended([(Ended(job), False) for job in jobs if not job.failure])
-            with self._changed:
+            with self._lock:
                 self._free += 1
-                self._changed.notify_all()
+                self._has_room.notify()
         if link:
             link.close()
 
     def _over(self, jobs: list[Job]) -> None:
         """From now on their tokens do not change."""
-        with self._changed:
+        with self._lock:
             for job in jobs:
                 job.over = True
         for job in jobs:
@@ -288,7 +295,7 @@ class Worker:
         for job in failed:
             job.failure = (reason_of(error), delay)
         if not isinstance(error, Retry):
-            log.warning("%d jobs have failed, the first is %s", len(failed), jobs[0].token, exc_info=error)
+            log.warning(failed_of(jobs, len(failed)), exc_info=error)
 
     def _call_in_transaction(self, link: OwnLink, job: Job) -> bool:
         """The function's changes and the end of the message are one COMMIT. False: nothing is left to end."""

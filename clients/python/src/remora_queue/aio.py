@@ -22,7 +22,7 @@ from . import _link
 from . import _statements as statements
 from ._ender import PAUSE_FIRST, PAUSE_MAX
 from ._errors import INTERRUPTED, LASTING, LeaseLost, Retry, check_mark_failed, number_of, reason_of
-from ._job import Job, jobs_of, stale_among
+from ._job import Job, failed_of, jobs_of, stale_among
 from ._queue import Message, Queue
 
 log = logging.getLogger("remora_queue")
@@ -393,7 +393,7 @@ class Worker:
         for job in failed:
             job.failure = (reason_of(error), delay)
         if not isinstance(error, Retry):
-            log.warning("%d jobs have failed, the first is %s", len(failed), jobs[0].token, exc_info=error)
+            log.warning(failed_of(jobs, len(failed)), exc_info=error)
 
     async def _tell(self, statement: statements.Statement) -> set[str]:
         """Ends messages, and returns stale tokens. When the server is away, leases end by themselves."""

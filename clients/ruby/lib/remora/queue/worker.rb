@@ -312,8 +312,8 @@ module Remora
         failed.each { |job| job.fail(error) }
         return if error.is_a?(Retry) || @aborted
 
-        @log.warn("#{failed.size} jobs have failed, the first is #{jobs.first.token}: " \
-                  "#{error.full_message(highlight: false)}")
+        told = failed.one? ? "a job has failed:" : "#{failed.size} jobs have failed, the first is"
+        @log.warn("#{told} #{jobs.first.token}: #{error.full_message(highlight: false)}")
       end
 
       # From now on its token does not change.
