@@ -232,6 +232,24 @@ class Work(Case):
         runs.join(PATIENCE)
         self.assertFalse(runs.is_alive())
 
+    def test_a_worker_that_waits_for_room_hears_of_it(self) -> None:
+        queue = self.queue("room")
+        self.put(queue, "one", "two")
+        one = Worker(queue, lambda *_: None, transaction=True)
+        told = one._ended
+
+        def slowly(*arguments: Any) -> None:
+            # The message has ended, and the thread is not free yet.
+            told(*arguments)
+            time.sleep(0.3)
+
+        one._ended = slowly  # type: ignore[method-assign]
+        runs = threading.Thread(target=one.run, kwargs={"once": True, "signals": False}, daemon=True)
+        runs.start()
+        runs.join(PATIENCE)
+        self.assertFalse(runs.is_alive())
+        self.assertEqual(self.count("room"), 0)
+
     def test_a_batch_ends_without_those_that_failed(self) -> None:
         queue = self.queue("batch")
         self.put(queue, *range(25))
