@@ -26,7 +26,7 @@ const NEEDED: [(&str, &str); 11] = [
 
 /// Required for tests that are left out without them: Galera clusters, brokers, packages for Python, PHP,
 /// Ruby and Java.
-const FOR_ALL: [(&str, &str); 19] = [
+const FOR_ALL: [(&str, &str); 20] = [
     ("nats-server", "nats-server"),
     ("javac", "openjdk-17-jdk-headless"),
     ("mvn", "maven"),
@@ -37,15 +37,17 @@ const FOR_ALL: [(&str, &str); 19] = [
     ("/usr/share/doc/php-mysql/copyright", "php-mysql"),
     ("/usr/share/php/Symfony/Component/Messenger/autoload.php", "php-symfony-messenger"),
     ("/usr/share/php/Symfony/Component/EventDispatcher/autoload.php", "php-symfony-event-dispatcher"),
-    ("/usr/share/php/Illuminate/Queue/autoload.php", "php-illuminate-queue"),
-    ("/usr/share/php/Illuminate/Events/autoload.php", "php-illuminate-events"),
-    ("/usr/share/php/Illuminate/Bus/autoload.php", "php-illuminate-bus"),
+    ("/usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php", "php-symfony-framework-bundle"),
+    ("/usr/share/php/Symfony/Component/Yaml/autoload.php", "php-symfony-yaml"),
+    // The whole of Laravel.
+    ("/usr/share/php/Illuminate/Foundation/helpers.php", "php-laravel-framework"),
     ("ruby", "ruby"),
     ("/usr/lib/ruby/vendor_ruby/mysql2.rb", "ruby-mysql2"),
     ("/usr/share/doc/ruby-minitest/copyright", "ruby-minitest"),
     ("/usr/share/doc/ruby-activejob/copyright", "ruby-activejob"),
     ("/usr/share/doc/ruby-activerecord/copyright", "ruby-activerecord"),
     ("/usr/share/doc/ruby-railties/copyright", "ruby-railties"),
+    ("bundle", "ruby-bundler"),
 ];
 
 /// The version of Kafka.

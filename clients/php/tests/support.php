@@ -21,11 +21,22 @@ function test(string $name, Closure $run): void
     $GLOBALS['tests'][$name] = $run;
 }
 
+/** Whether PHP's include path has all of these. Reported, if it has not. */
+function isHere(string ...$paths): bool
+{
+    foreach ($paths as $path) {
+        if (stream_resolve_include_path($path) === false) {
+            $GLOBALS['leftOut'][$path] = "there is no $path";
+            return false;
+        }
+    }
+    return true;
+}
+
 /** Loads a library from PHP's include path. False, and reported, if it is not there. */
 function library(string $path): bool
 {
-    if (stream_resolve_include_path($path) === false) {
-        $GLOBALS['leftOut'][$path] = "there is no $path";
+    if (!isHere($path)) {
         return false;
     }
     // Debian's versions are older than this PHP.

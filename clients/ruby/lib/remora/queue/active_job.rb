@@ -44,7 +44,9 @@ module Remora
       end
 
       def execute(job)
-        data = job.payload.merge("provider_job_id" => job.id)
+        # Each try of the message counts, as each job does that retry_on has put.
+        executions = job.payload["executions"].to_i + job.tries - 1
+        data = job.payload.merge("provider_job_id" => job.id, "executions" => executions)
         return ::ActiveJob::Base.execute(data) unless defined?(::Rails.application) && ::Rails.application
 
         ::Rails.application.executor.wrap { ::ActiveJob::Base.execute(data) }

@@ -27,6 +27,8 @@ module Remora
       end
 
       def run
+        # What jobs write is seen at once, also by a service manager.
+        $stdout.sync = true
         load_program
         require "remora/queue/active_job"
         adapter = ::ActiveJob::Base.queue_adapter
