@@ -129,6 +129,26 @@ bool queue_order_of(THD *thd, const TABLE *table, const ha_table_option_struct *
   return !why;
 }
 
+/* Whether a column has fewer decimals than a value that it takes. The server rounds, and does not say so. */
+static bool has_more_decimals(const Field *field, const char *value, size_t length, CHARSET_INFO *charset)
+{
+  const uint decimals= field->decimals();
+  const std::string text(value, length);
+  const size_t dot= text.rfind('.');
+  if (field->cmp_type() == TIME_RESULT) {
+    /* The seconds are the last part, and a date may have dots between its parts. */
+    if (dot == std::string::npos || text.find(':', dot) != std::string::npos || (text.find(':') == std::string::npos && text.find('.') != dot))
+      return false;
+    const size_t last= text.find_last_of("123456789");
+    return last != std::string::npos && last > dot + decimals;
+  }
+  if (field->cmp_type() != INT_RESULT && field->cmp_type() != DECIMAL_RESULT)
+    return false;
+  my_decimal given, rounded;
+  return !str2my_decimal(0, value, length, charset, &given) && !decimal_round(&given, &rounded, static_cast<int>(decimals), HALF_UP) &&
+         my_decimal_cmp(&given, &rounded);
+}
+
 /* Stores a value in the column that is the key of the table. False with an error. */
 static bool store_key(THD *thd, TABLE *table, const char *name, const char *value, size_t length, std::string *bytes)
 {
@@ -152,7 +172,7 @@ static bool store_key(THD *thd, TABLE *table, const char *name, const char *valu
   const int refused= field->store(value, length, thd_charset(thd));
   thd->count_cuted_fields= check;
   thd->abort_on_warning= abort;
-  if (refused) {
+  if (refused || has_more_decimals(field, value, length, thd_charset(thd))) {
     my_printf_error(ER_WRONG_ARGUMENTS, "Incorrect arguments to %s: column '%s' can't have the value '%.*s'", MYF(0), name, column,
                     static_cast<int>(MY_MIN(length, 100)), value);
     return false;

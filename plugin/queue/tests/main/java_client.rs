@@ -1,9 +1,14 @@
 //! The package for Java in clients/java: its own tests, in which workers are killed, and what every client
 //! relies on, step by step through its drivers.
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::client_package::{Killed, run, serve_restarts, until};
 use crate::server::Server;
@@ -86,6 +91,75 @@ fn drivers_for_java_pass_the_steps_of_conformance() {
         let output = program.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !told.contains("left out"), "{driver}: {told}");
+    }
+}
+
+/// A local repository of Maven with what the user's has, for what a test installs.
+fn make_repository(own: &Path) {
+    let users = Path::new(&std::env::var_os("HOME").unwrap()).join(".m2/repository");
+    for (from, to) in [(&*users, own), (&users.join("io"), &own.join("io"))] {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in from.read_dir().into_iter().flatten() {
+            let entry = entry.unwrap();
+            if !["io", "remora"].iter().any(|name| entry.file_name() == *name) {
+                symlink(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    }
+}
+
+/// Runs commands in a folder until they print a text. Then they are ended as by Ctrl-C, if they have not: what
+/// they have printed.
+fn told_until(text: &str, commands: &str, folder: &Path) -> String {
+    // Longer than it takes where Maven fetches all of Spring.
+    let mut bash = java("timeout", folder);
+    bash.args(["--foreground", "1200", "bash", "-e", "-c", &format!("exec 2>&1; {commands}")]);
+    bash.env("MAVEN_OPTS", format!("-Dmaven.repo.local={}", folder.join("repository").display()));
+    let piped = bash.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut program = piped.spawn().unwrap();
+    let mut told = String::new();
+    for line in BufReader::new(program.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        told += &format!("{line}\n");
+        if line.contains(text) {
+            let group = Pid::from_raw(i32::try_from(program.id()).unwrap()).unwrap();
+            kill_process_group(group, Signal::INT).ok();
+            break;
+        }
+    }
+    program.wait().unwrap();
+    told
+}
+
+#[test]
+fn the_commands_of_the_readme_lead_from_nothing_to_a_job_that_is_tried_again() {
+    let test = "the_commands_of_the_readme_lead_from_nothing_to_a_job_that_is_tried_again";
+    let Some(package) = package(test) else { return };
+    let server = Server::start_source(&["--log-bin"]);
+    server.connect("shop");
+    let readme = std::fs::read_to_string(package.join("README.md")).unwrap();
+    let section = readme.split("\n## ").find(|section| section.starts_with("From nothing")).unwrap();
+    let blocks: Vec<&str> =
+        section.split("```sh\n").skip(1).map(|block| block.split_once("```").unwrap().0).collect();
+    let [plain, spring] = blocks[..] else { panic!("{} blocks", blocks.len()) };
+    let (begins, plain) = plain.split_once("mvn ").unwrap();
+    assert!(begins.lines().all(|line| line.starts_with("remora sandbox ")), "{begins}");
+    let folder = package.with_file_name("nothing");
+    std::fs::remove_dir_all(&folder).ok();
+    make_repository(&folder.join("repository"));
+    let port = server.0.port().unwrap().to_string();
+    let meant = |commands: &str| {
+        let commands = commands.replace("PATH/clients/java", &package.display().to_string());
+        commands.replace(":3307/", &format!(":{port}/"))
+    };
+    let plain = format!("mvn {plain}");
+    for (commands, first, second) in [
+        (&*plain, "try 1 after null", "try 2 after no such host"),
+        (spring, "try 1 for ann@example.org", "try 2 for ann@example.org"),
+    ] {
+        let told = told_until(second, &meant(commands), &folder);
+        let at = |text: &str| told.find(text).unwrap_or_else(|| panic!("{text} is not in: {told}"));
+        assert!(at(first) < at("no such host") && at(first) < at(second), "{told}");
     }
 }
 

@@ -148,3 +148,41 @@ fn a_key_is_a_value_of_its_column() {
     let error = server.connect_as("worker").error("SELECT queue_resume('types.t', '::1')");
     assert!(error.contains("no privilege for this on types.t"), "{error}");
 }
+
+#[test]
+fn a_key_is_not_changed_to_fit_its_column() {
+    let server = Server::start();
+    let mut one = server.connect("types");
+    for (column, fit, changed) in [
+        ("INT", vec!["7", "'7.0'", "70e-1", "' 7'"], vec!["7.5", "'7.5'", "75e-1", "0.4", "2147483648"]),
+        ("BIGINT UNSIGNED", vec!["18446744073709551615.0"], vec!["18446744073709551616", "-1", "6.999999"]),
+        ("YEAR", vec!["2026", "26"], vec!["2026.5", "1900"]),
+        ("DECIMAL(10,2)", vec!["1.5", "1.550"], vec!["1.555", "'1.555'", "100000000"]),
+        ("CHAR(3) COLLATE utf8mb4_bin", vec!["'abc'", "'1.5'"], vec!["'abcd'"]),
+        ("VARCHAR(3) COLLATE utf8mb4_bin", vec!["'ab '"], vec!["'abc '"]),
+        ("DATE", vec!["'2026.01.02'", "20260102"], vec!["'2026-01-02 03:04:05'", "'2026-02-30'"]),
+        ("DATETIME", vec!["'2026.01.02 03:04:05'", "'2026-01-02 03:04:05.0'"], vec!["'2026-01-02 03:04:05.9'"]),
+        (
+            "DATETIME(3)",
+            vec!["'2026-01-02 03:04:05.6780'", "20260102030405.678"],
+            vec!["'2026-01-02 03:04:05.6789'", "20260102030405.6789"],
+        ),
+        ("TIME", vec!["'03:04:05'", "30405"], vec!["'03:04:05.5'", "30405.5", "'3:70:00'"]),
+    ] {
+        one.run(&format!("CREATE OR REPLACE TABLE t (v INT, k {column}) ENGINE=QUEUE FIFO=k"));
+        for value in fit {
+            one.run(&format!("INSERT INTO t VALUES (1, {value})"));
+            assert_eq!(one.value(&format!("SELECT queue_pause('t', {value})")), Some(1), "{column} {value}");
+            assert_eq!(one.column(SEVERAL), [0; 0], "{column} {value}");
+            assert_eq!(one.value(&format!("SELECT queue_resume('t', {value})")), Some(1), "{column} {value}");
+            assert_eq!(one.column(SEVERAL), [1], "{column} {value}");
+            one.value("SELECT queue_end()");
+        }
+        for value in changed {
+            for function in ["queue_pause", "queue_resume"] {
+                let error = one.error(&format!("SELECT {function}('t', {value})"));
+                assert!(error.contains("column 'k' can't have the value"), "{column} {value}: {error}");
+            }
+        }
+    }
+}
