@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "QUEUE")]
     into: Option<String>,
 
-    /// End when nothing waits any more, instead of waiting for more rows
+    /// End when nothing can be taken now, instead of waiting for more. Rows that are due later or that wait
+    /// for their rate stay
     #[arg(long)]
     once: bool,
 
