@@ -108,8 +108,7 @@ fn make_repository(own: &Path) {
     }
 }
 
-/// Runs commands in a folder until they print a text. Then they are ended as by Ctrl-C, if they have not: what
-/// they have printed.
+/// Runs commands in a folder until they print a text, and ends them as Ctrl-C does: what they have printed.
 fn told_until(text: &str, commands: &str, folder: &Path) -> String {
     // Longer than it takes where Maven fetches all of Spring.
     let mut bash = java("timeout", folder);
