@@ -114,14 +114,13 @@ impl Kind {
             return None;
         }
         Some(match self {
-            Kind::Number(number) => {
-                let value = number.parse(text)?;
-                match number.store {
-                    Store::Int32 => Value::Int32(i32::try_from(value).ok()?),
-                    Store::Int64 => Value::Int64(i64::try_from(value).ok()?),
-                    Store::Fixed(_) => Value::Wide(value),
-                }
+            Kind::Date | Kind::Number(Number { store: Store::Int32, .. }) => {
+                Value::Int32(i32::try_from(self.parse_integer(text)?).ok()?)
             }
+            Kind::Datetime { .. } | Kind::Number(Number { store: Store::Int64, .. }) => {
+                Value::Int64(self.parse_integer(text)?)
+            }
+            Kind::Number(number) => Value::Wide(number.parse(text)?),
             Kind::Bool => match text {
                 [0] => Value::Bool(false),
                 [1] => Value::Bool(true),
@@ -137,8 +136,6 @@ impl Kind {
                     _ => Value::Int64(i64::try_from(number).ok()?),
                 }
             }
-            Kind::Date => Value::Int32(i32::try_from(parse_date(text)?).ok()?),
-            Kind::Datetime { fraction, .. } => Value::Int64(parse_datetime(text, *fraction)?),
             Kind::Float(kind) => Value::Float(f32::from_le_bytes(stored(kind, text, scratch)?)),
             Kind::Double(kind) => Value::Double(f64::from_le_bytes(stored(kind, text, scratch)?)),
             Kind::Text { has_ascii: true, .. } if text.is_ascii() => Value::Bytes(text),
@@ -158,6 +155,21 @@ impl Kind {
             Kind::Vector if text.len().is_multiple_of(4) => Value::Vector(text),
             Kind::Vector => return None,
         })
+    }
+
+    /// Whether the file has its values as numbers of 32 or 64 bits, each of which is printed as one text.
+    pub(crate) fn is_integer(&self) -> bool {
+        self.has_one_text() && !matches!(self, Kind::Number(Number { store: Store::Fixed(_), .. }))
+    }
+
+    /// The number of a text of such a kind.
+    pub(crate) fn parse_integer(&self, text: &[u8]) -> Option<i64> {
+        match self {
+            Kind::Number(number) => i64::try_from(number.parse(text)?).ok(),
+            Kind::Date => parse_date(text),
+            Kind::Datetime { fraction, .. } => parse_datetime(text, *fraction),
+            _ => None,
+        }
     }
 
     /// Whether a text that is parsed is the one that its value is printed as.

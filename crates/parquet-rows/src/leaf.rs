@@ -80,6 +80,20 @@ impl Leaf {
         true
     }
 
+    /// The same for a number.
+    pub(crate) fn push_integer(&mut self, number: i64) -> bool {
+        match &mut self.values {
+            Values::Int32(values) => match i32::try_from(number) {
+                Ok(number) => values.push(number),
+                Err(_) => return false,
+            },
+            Values::Int64(values) => values.push(number),
+            _ => return false,
+        }
+        self.defined.push(1);
+        true
+    }
+
     fn push_list(&mut self, elements: &[u8]) -> bool {
         let (Values::Float(values), Some(repeated)) = (&mut self.values, &mut self.repeated) else {
             return false;

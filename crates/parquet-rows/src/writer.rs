@@ -168,8 +168,8 @@ impl<W: Write + Send> Writer<W> {
         parse(kind, text, parsed, printed).is_some()
     }
 
-    /// Adds a value of the current row. Returns whether it is in the file: it is only if it is printed as it
-    /// came.
+    /// Adds a value of the current row, whose line may have escapes. Returns whether it is in the file: it is
+    /// only if it is printed as it came.
     fn value(&mut self, column: usize, text: &[u8], has_escapes: bool) -> bool {
         let (Some(kind), Some(leaves)) = (self.columns.kinds.get(column), self.leaves.get_mut(column)) else {
             return false;
@@ -178,6 +178,14 @@ impl<W: Write + Send> Writer<W> {
         if has_escapes && text == NULL {
             leaves.iter_mut().for_each(Leaf::push_null);
             return true;
+        }
+        // Most values, so they are not copied from place to place. A text with an escape is no number.
+        if let (true, [leaf]) = (kind.is_integer(), &mut leaves[..]) {
+            let is_taken = kind.parse_integer(text).is_some_and(|number| leaf.push_integer(number));
+            if !is_taken {
+                leaf.push_null();
+            }
+            return is_taken;
         }
         let text = if has_escapes { unescape(text, unescaped) } else { text };
         let value = parse(kind, text, parsed, printed);
