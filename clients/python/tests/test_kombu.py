@@ -68,6 +68,15 @@ class Kombu(Case):
         self.assertFalse(second[0].delivery_info["redelivered"], "it was released, which is no failed try")
         self.assertEqual(self.count("kombu_acks"), 2)
 
+    def test_a_message_that_is_returned_is_there_at_once(self) -> None:
+        connection = self.open()
+        queue = connection.SimpleQueue("again")
+        self.addCleanup(queue.close)
+        queue.put("a")
+        for _ in range(20):
+            queue.get_nowait().requeue()
+        queue.get_nowait().ack()
+
     def test_a_consumer_without_acks_ends_what_it_gets(self) -> None:
         connection, queue = self.open(), Queue("noack")
         self.put(connection, queue, 1, 2)

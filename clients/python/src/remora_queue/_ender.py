@@ -42,6 +42,8 @@ class Ender:
         self._after = after
         self._ended: list[Ended] = []
         self._changed = threading.Condition()
+        # How many were given, and how many the server knows of.
+        self._given = self._told = 0
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="remora-queue-ender", daemon=True)
         self._thread.start()
@@ -49,7 +51,14 @@ class Ender:
     def end(self, ended: list[Ended]) -> None:
         with self._changed:
             self._ended += ended
+            self._given += len(ended)
             self._changed.notify_all()
+
+    def flush(self, limit: float) -> None:
+        """Waits until the server knows of all ends so far, or for so many seconds."""
+        with self._changed:
+            given = self._given
+            self._changed.wait_for(lambda: self._told >= given, limit)
 
     def close(self) -> None:
         """Ends what is left. A lease that the server does not hear of in its time ends by itself."""
@@ -109,11 +118,17 @@ class Ender:
         for one in some:
             if one.job.token in stale and not one.untried:
                 log.warning("%s came too late: its message may be worked on twice", one.job.token)
-        self._after([(one, one.job.token in stale) for one in some])
+        self._over([(one, one.job.token in stale) for one in some])
         return len(some)
+
+    def _over(self, told: list[tuple[Ended, bool]]) -> None:
+        self._after(told)
+        with self._changed:
+            self._told += len(told)
+            self._changed.notify_all()
 
     def _give_up(self, left: list[Ended]) -> list[Ended]:
         for one in left:
             log.error("%s could not be ended; it comes again when its lease has ended", one.job.token)
-        self._after([(one, False) for one in left])
+        self._over([(one, False) for one in left])
         return []

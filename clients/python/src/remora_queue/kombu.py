@@ -72,8 +72,10 @@ class QoS(virtual.QoS):
         self.channel.connection.room.set()
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Without requeue the message is dropped, as brokers do."""
+        """Without requeue the message is dropped, as brokers do. With it, it waits again at once."""
         self.channel.connection.end(delivery_tag, untried=requeue)
+        if requeue:
+            self.channel.connection.flush()
         super().ack(delivery_tag)
         self.channel.connection.room.set()
 
@@ -427,6 +429,11 @@ class Transport(virtual.Transport):
         keeper, ender = self._start()
         keeper.remove(job)
         ender.end([Ended(job, untried=untried)])
+
+    def flush(self) -> None:
+        """Waits until the server knows of all ends; not for long while it is away."""
+        if self._threads:
+            self._threads[1].flush(_WAIT)
 
     def _ended(self, told: list[tuple[Ended, bool]]) -> None:
         """Tokens were used. What came again before ends in the place of a stale one, or is delivered."""

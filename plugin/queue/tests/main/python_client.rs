@@ -9,8 +9,8 @@ use crate::client_package::{Killed, run, serve_restarts, until};
 use crate::server::Server;
 
 /// What the package and its tests are used with.
-const PACKAGES: [&str; 6] =
-    ["PyMySQL", "aiomysql", "SQLAlchemy", "celery", "Django>=4.2", "django-tasks>=0.12"];
+const PACKAGES: [&str; 7] =
+    ["PyMySQL", "aiomysql", "SQLAlchemy", "celery", "Django>=4.2", "django-tasks>=0.12", "pytest"];
 
 /// A Python with the packages, or why there is none.
 static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -19,7 +19,7 @@ static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 fn prepare() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
     let python = folder.join("bin/python");
-    let all = "import aiomysql, celery, django_tasks, pymysql, sqlalchemy";
+    let all = "import aiomysql, celery, django_tasks, pymysql, pytest, sqlalchemy";
     if run(Command::new(&python).args(["-c", all])).is_ok() {
         return Ok(python);
     }
@@ -59,6 +59,19 @@ fn the_package_for_python_passes_its_tests() {
     let mut tests = command(python, &server);
     let output = tests.args(["-m", "unittest", "discover", "--verbose", "-s", "."]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_transport_for_kombu_passes_the_tests_that_kombu_has_for_transports() {
+    let test = "the_transport_for_kombu_passes_the_tests_that_kombu_has_for_transports";
+    let Some(python) = python(test) else { return };
+    let server = Server::start_with(&["--log-bin"]);
+    server.connect("kombu");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kombu");
+    let output = command(python, &server).arg("kombu_suite.py").arg(folder).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.contains(" passed") && !told.contains("skipped"), "{told}");
 }
 
 #[test]
