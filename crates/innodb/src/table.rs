@@ -35,7 +35,7 @@ impl Version {
     pub(crate) fn swaps_all_uuids(self) -> bool {
         const FIRST: [u32; 6] = [100_908, 101_006, 101_105, 110_003, 110_102, 110_201];
         let same = FIRST.iter().find(|first| **first / 100 == self.0 / 100);
-        same.map_or(self.0 < FIRST[5], |first| self.0 < *first)
+        self.0 < *same.unwrap_or(&FIRST[5])
     }
 }
 

@@ -252,13 +252,9 @@ impl<'a> Verifier<'a> {
                 .step_by(share)
                 .map(|first| {
                     let mut pages = pages.clone();
-                    let mut own = TreeCheck {
-                        segments: check.segments.clone(),
-                        first: None,
-                        last: Vec::new(),
-                        content: Content::default(),
-                        ..*check
-                    };
+                    // No leaf of the tree was read so far.
+                    let segments = check.segments.clone();
+                    let mut own = TreeCheck { segments, first: None, last: Vec::new(), ..*check };
                     scope.spawn(move || {
                         let mut verifier = Verifier::new(expected, extents, pages.count());
                         for place in (first..numbers.len()).take(share) {

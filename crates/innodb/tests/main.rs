@@ -45,5 +45,7 @@ mod transaction;
 mod value;
 #[path = "main/written.rs"]
 mod written;
+#[path = "main/written_bounds.rs"]
+mod written_bounds;
 #[path = "main/written_damage.rs"]
 mod written_damage;

@@ -334,6 +334,7 @@ mod tests {
         // What is in the folder stays as it is, and so do pages.
         for same in [
             file(0xB0, &[7], b"./app/a/.ibd"),
+            file(0xB0, &[0x80, b'/'], b"./t.ibd"),
             record(0x30, b"\x07\x01/x/y"),
             record(0xF0, b"\0\0\0/LSN/\0/"),
         ] {

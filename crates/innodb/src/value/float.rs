@@ -72,7 +72,7 @@ fn shortest(value: f64) -> String {
         return format!("{sign}{first}{dot}{rest}e{}", point - 1);
     }
     match usize::try_from(point) {
-        Ok(point) if point >= digits.len() && point > 0 => format!("{sign}{digits:0<point$}"),
+        Ok(point) if point >= digits.len() => format!("{sign}{digits:0<point$}"),
         Ok(point) if point > 0 => {
             let (whole, fraction) = digits.split_at(point);
             format!("{sign}{whole}.{fraction}")

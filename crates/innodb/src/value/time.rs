@@ -252,7 +252,7 @@ pub(super) fn encode_timestamp(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let (date, clock, behind) = parse_datetime(text, fraction)?;
-    let zero = date.year + date.month + date.day + clock + behind == 0;
+    let zero = [date.year, date.month, date.day, clock, behind] == [0; 5];
     let seconds = if zero {
         0
     } else {

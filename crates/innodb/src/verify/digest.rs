@@ -42,7 +42,6 @@ pub fn digest(page: &Page, plan: &Plan) -> Option<u64> {
                 add(LAST_TRANSACTION.start, LAST_TRANSACTION.end);
             }
             add(LAST_TRANSACTION.end, INDEX_ID);
-            add(INDEX_ID + 8, SEGMENT_SPACES[0]);
             add(SEGMENT_SPACES[0] + 4, SEGMENT_SPACES[1]);
             add(SEGMENT_SPACES[1] + 4, TRAILER);
             sum.update(&index.to_le_bytes());

@@ -60,7 +60,7 @@ pub(super) struct PageAllocator {
 impl PageAllocator {
     /// A file with these roots.
     pub(super) fn new(roots: &[u32]) -> Result<PageAllocator, Error> {
-        if 2 * roots.len() >= SEGMENTS_PER_PAGE {
+        if roots.len() > SEGMENTS_PER_PAGE / 2 {
             return Err(Error::unsupported(format!("a table with {} indexes is not written", roots.len())));
         }
         let mut allocator =
@@ -335,4 +335,17 @@ fn list(extents: &[u32], links: &mut [[u32; 2]]) -> [u8; 16] {
     head[4..10].copy_from_slice(&address(extents.first().copied().unwrap_or(NO_PAGE)));
     head[10..].copy_from_slice(&address(extents.last().copied().unwrap_or(NO_PAGE)));
     head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PageAllocator;
+
+    /// Each has two segments, and their page has 85.
+    #[test]
+    fn a_file_has_up_to_42_indexes() {
+        let of = |count: u32| PageAllocator::new(&(3..3 + count).collect::<Vec<_>>());
+        assert!(of(42).is_ok());
+        assert!(of(43).unwrap_err().to_string().contains("a table with 43 indexes"));
+    }
 }

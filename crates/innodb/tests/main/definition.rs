@@ -187,6 +187,14 @@ fn a_definition_that_is_not_understood_is_an_error_with_its_words() {
             "`a` int(11),\n  KEY `k` (`b`)",
             "line 3 of the definition: key `k` is of a column that there is not: `b`",
         ),
+        (
+            "`a` int(11),\n  KEY `k` (`a`) `option`",
+            "line 3 of the definition: 'option' where more of a key, ',' or ')' was expected",
+        ),
+        (
+            "`a` int(11),\n  KEY `k` (`a`) option = 1",
+            "line 3 of the definition: 'option' where more of a key, ',' or ')' was expected",
+        ),
         ("`a` int(11) CHECK ((1", "line 3 of the definition: the end where ')' was expected"),
         ("`a` enum('x", "line 2 of the definition: a text without end"),
         (
@@ -212,6 +220,10 @@ fn a_definition_that_is_not_understood_is_an_error_with_its_words() {
         (
             "ENGINE=InnoDB WINGS=2",
             "line 1 of the definition: '2' where another option than WINGS, which is not known, was expected",
+        ),
+        (
+            "ENGINE=InnoDB -- a comment needs a space, or an end of its line\n--\n--COMMENT=''",
+            "line 3 of the definition: '-' where an option of a table was expected",
         ),
         ("ENGINE=InnoDB; DROP TABLE `t`", "line 1 of the definition: 'DROP' where the end was expected"),
         (

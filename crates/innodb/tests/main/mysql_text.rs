@@ -361,6 +361,16 @@ fn a_beginning_in_the_key_has_a_place_of_its_own() {
     assert!(error.contains("contradict"), "{error}");
 }
 
+#[test]
+fn rows_of_other_formats_are_refused() {
+    for (number, what) in
+        [(3, "ROW_FORMAT=COMPRESSED"), (4, "ROW_FORMAT=REDUNDANT"), (6, "format 6, which there is not")]
+    {
+        let error = changed(&[("/row_format", json!(number))]).table().unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
 /// A table to which MySQL 8.0.12 to 8.0.28 added columns says how many it had before: at least those of its
 /// key.
 #[test]

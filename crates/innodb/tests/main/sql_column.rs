@@ -1,7 +1,7 @@
 //! A column as SHOW CREATE TABLE prints it: its type with arguments, and what follows.
 
 use innodb::table::collation::Collation;
-use innodb::table::{Column, FloatFormat, Generated, GeometryKind, Type, sql};
+use innodb::table::{Column, FloatFormat, Generated, GeometryKind, Length, Type, sql};
 
 use crate::support::VERSION;
 
@@ -112,6 +112,24 @@ fn other_types_have_them_too() {
     let many = |count: usize| vec!["'m'"; count].join(",");
     assert!(kind(&format!("set({})", many(64))).is_some() && kind(&format!("set({})", many(65))).is_none());
     assert!(kind(&format!("enum({})", many(300))).is_some() && kind("enum(1)").is_none());
+}
+
+#[test]
+fn a_long_char_is_stored_as_a_varchar() {
+    for (chars, wanted) in [(192, Length::Fixed(768)), (193, Length::Variable { max: 772, external: true })] {
+        assert_eq!(kind(&format!("char({chars}) CHARACTER SET utf32")).unwrap().length(), wanted);
+    }
+}
+
+#[test]
+fn a_backslash_makes_another_character() {
+    let names = |text: &str| match kind(text) {
+        Some(Type::Enum(members)) => members.names().to_vec(),
+        other => panic!("{text}: {other:?}"),
+    };
+    let escaped = names(r"enum('\0','\b','\n','\r','\t','\Z','\\','\'','\%')");
+    let wanted = ["\0", "\u{8}", "\n", "\r", "\t", "\u{1a}", "\\", "'", "%"];
+    assert_eq!(escaped, wanted.map(|name| name.as_bytes().to_vec()));
 }
 
 #[test]

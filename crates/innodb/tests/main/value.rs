@@ -1,7 +1,7 @@
 //! Values as real servers stored them, in both directions, and each type's limits.
 
 use innodb::Error;
-use innodb::table::{Column, Version};
+use innodb::table::{Column, Length, Version};
 use innodb::value::{decode, encode};
 
 use crate::support::{bytes, column, column_of};
@@ -164,6 +164,11 @@ fn values_are_stored_and_read_as_the_server_does() {
         assert_eq!(text(&column, &hex), Ok(plain.to_vec()), "{kind} {}", plain.escape_ascii());
     }
     let many: Vec<String> = (1..=300).map(|at| format!("'m{at}'")).collect();
+    for (count, bytes) in [(255, 1), (256, 2)] {
+        let column = column(&format!("enum({})", many[..count].join(",")));
+        assert_eq!(column.kind.length(), Length::Fixed(bytes), "{count} members");
+        assert_eq!(stored(&column, b"m9").unwrap().len(), usize::from(bytes), "{count} members");
+    }
     let column = column(&format!("enum({})", many.join(",")));
     assert_eq!(stored(&column, b"m300"), Ok(vec![1, 0x2c]));
     assert_eq!(text(&column, &[1, 0x2c]), Ok(b"m300".to_vec()));
@@ -382,6 +387,10 @@ fn values_beyond_the_members_are_written_as_numbers() {
 fn a_column_is_of_its_servers_version() {
     let old = column_of("timestamp", Version(101_119));
     assert!(stored(&old, b"2038-01-19 03:14:08").is_err());
+    for (version, is_wide) in [(110_499, false), (110_500, true)] {
+        let column = column_of("timestamp", Version(version));
+        assert_eq!(stored(&column, b"2038-01-19 03:14:08").is_ok(), is_wide, "{version}");
+    }
     // A value that a later server stored is read.
     assert_eq!(text(&old, &[0x80, 0, 0, 0]), Ok(b"2038-01-19 03:14:08".to_vec()));
     let seven = b"0190163d-8694-739b-b1c2-6677889900aa";

@@ -1,5 +1,7 @@
 //! What a check of written pages says of damage.
 
+use innodb::page::PAGE_BYTES;
+
 use crate::written::{FULL, flip, make, numbers};
 
 /// Whoever looks for the damage is told where it is.
@@ -12,6 +14,7 @@ fn damage_is_named_by_its_byte() {
     // that are gone.
     let (counter, segments, free) = (38 + 18 + 7, 38 + 36 + 9, 38 + 6);
     for (page, at, what, place) in [
+        (1, 25, "no bitmap behind the descriptors", 24),
         (3, counter, "another AUTO_INCREMENT value", 38 + 18),
         (4, counter, "another AUTO_INCREMENT value", 38 + 18),
         (3, segments, "a tree has no segment", 38 + 36),
@@ -24,6 +27,11 @@ fn damage_is_named_by_its_byte() {
         flip(&mut made.file, page, at, 1);
     }
     assert_eq!(made.verify(), Ok(()));
+    // The end of the records of a page above the leaves, one byte or more behind the last one.
+    let top = made.file.bytes[3 * PAGE_BYTES + 41];
+    flip(&mut made.file, 3, 41, !top & top.wrapping_add(1));
+    let error = made.verify().unwrap_err().to_string();
+    assert!(error.contains("more or fewer bytes") && error.contains("page 3, byte 40"), "{error}");
     // A leaf that is the root of an index without rows has the transaction that has changed it last there.
     let mut made = make(statement, FULL, &numbers(1, 3), usize::MAX).unwrap();
     flip(&mut made.file, 4, counter, 2);
