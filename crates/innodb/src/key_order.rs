@@ -205,3 +205,27 @@ fn padded(value: &[u8], out: &mut Vec<u8>) {
         rest = behind;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::misplaced;
+
+    /// Two keys, how many bytes must be unique, and whether that is a duplicate if the second is out of order.
+    #[test]
+    fn a_key_follows_the_last_one_or_is_out_of_order() {
+        for (last, key, unique, wanted) in [
+            (b"ab", b"ac", 0, None),
+            (b"ab", b"ab", 0, Some(false)),
+            (b"ac", b"ab", 0, Some(false)),
+            (b"ab", b"ac", 2, None),
+            (b"ab", b"ab", 2, Some(true)),
+            (b"ac", b"ab", 2, Some(false)),
+            (b"ab", b"ba", 1, None),
+            (b"ab", b"ac", 1, Some(true)),
+            (b"ac", b"ab", 1, Some(true)),
+            (b"ba", b"ab", 1, Some(false)),
+        ] {
+            assert_eq!(misplaced(last, key, unique), wanted, "{last:?} {key:?} {unique}");
+        }
+    }
+}

@@ -147,11 +147,7 @@ impl PageAllocator {
     /// is always shared.
     fn extent(&mut self, segment: Option<usize>) -> Result<u32, Error> {
         loop {
-            let number = u32::try_from(self.extents.len()).map_err(|_| too_large())?;
-            // The last number stands for no page.
-            if number >= NO_PAGE / EXTENT_PAGES {
-                return Err(too_large());
-            }
+            let number = extent_number(self.extents.len())?;
             let used = match number {
                 0 => 0b111,
                 _ if number.is_multiple_of(DESCRIBED_EXTENTS) => 0b11,
@@ -292,6 +288,12 @@ pub(crate) fn description(
     Ok(pages)
 }
 
+/// The number of an extent behind so many. The last number of a page stands for none.
+fn extent_number(before: usize) -> Result<u32, Error> {
+    let number = u32::try_from(before).ok().filter(|number| *number < NO_PAGE / EXTENT_PAGES);
+    number.ok_or_else(too_large)
+}
+
 fn too_large() -> Error {
     Error::unsupported("the file would have more pages than there are numbers")
 }
@@ -339,7 +341,16 @@ fn list(extents: &[u32], links: &mut [[u32; 2]]) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
-    use super::PageAllocator;
+    use super::{PageAllocator, extent_number};
+
+    #[test]
+    fn each_page_of_a_file_has_a_number() {
+        let last = (u32::MAX - 1) / 64 - 1;
+        assert_eq!(extent_number(last as usize), Ok(last));
+        for beyond in [last as usize + 1, 1 << 32] {
+            assert!(extent_number(beyond).unwrap_err().to_string().contains("more pages than"));
+        }
+    }
 
     /// Each has two segments, and their page has 85.
     #[test]

@@ -376,7 +376,7 @@ impl RecordBuilder {
             let external =
                 matches!(self.layout.fields().get(field)?.length, Length::Variable { external: true, .. });
             let len = record.lens[field].unwrap_or(0);
-            let stays = !external || len <= local || len <= LOCAL_BYTES_MAX;
+            let stays = !external || len <= local.max(LOCAL_BYTES_MAX);
             if !stays
                 && len - local > longest.0
                 && record.off_page.iter().all(|off_page| off_page.field != field)

@@ -209,7 +209,8 @@ impl TreeBuilder {
         }
         let mut level = 0;
         loop {
-            if level > 0 && level < self.levels.len() && !self.levels[level].page_builder.is_empty() {
+            // Leaves are no pages that are filled here.
+            if self.levels.get(level).is_some_and(|level| !level.page_builder.is_empty()) {
                 self.end_page(level, to)?;
             }
             let pending = self.levels.get_mut(level).and_then(|level| level.pending.take());

@@ -238,6 +238,12 @@ fn a_definition_that_is_not_understood_is_an_error_with_its_words() {
 }
 
 #[test]
+fn a_block_size_of_zero_is_none() {
+    let text = "CREATE TABLE t (a int) ENGINE=InnoDB KEY_BLOCK_SIZE=0";
+    assert_eq!(sql::parse(text, Version(110_806)).unwrap().columns().len(), 1);
+}
+
+#[test]
 fn a_table_is_found_among_statements() {
     let script = "-- CREATE TABLE t (x int);\n/*!40101 SET NAMES utf8 */;\nUSE `one`;\nCREATE TABLE `t` (`a` int);\n\
                   INSERT INTO t VALUES ('; CREATE TABLE `u` (');\nUSE two;\n/*!50100 CREATE TABLE IF NOT EXISTS t (b int) */;\n\

@@ -25,7 +25,7 @@ pub(crate) fn table(statement: &str) -> Table {
 /// A file with what it was made of.
 pub(crate) struct BuiltFile {
     pub(crate) table: Table,
-    builders: Vec<RecordBuilder>,
+    pub(crate) builders: Vec<RecordBuilder>,
     pub(crate) plan: Plan,
     written: Written,
     pub(crate) file: Memory,

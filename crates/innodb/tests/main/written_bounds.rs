@@ -26,11 +26,34 @@ fn values_and_leaves_wait_for_their_pages() {
     let mut record = Record::default();
     // Beside the value are the header, a NULL bit, the key and what belongs to the system; the length takes
     // one byte or two, and where the value is takes 20.
-    for (len, bytes) in [(10, 24 + 10), (40_000, 25 + 20 + 3 * 16_384), (16_330, 25 + 20 + 16_384)] {
+    for (len, bytes) in [
+        (10, 24 + 10),
+        (127, 24 + 127),
+        (128, 25 + 128),
+        (40_000, 25 + 20 + 3 * 16_384),
+        (16_330, 25 + 20 + 16_384),
+    ] {
         let row = row(&[Some(KEY), Some(&vec![b'x'; len])]);
         builders[0].record(&row, 0, &mut record).unwrap();
         assert_eq!(record.stored_bytes(&row), bytes, "{len}");
     }
+}
+
+/// The rows of a table whose key has the beginning of a column are made another way.
+#[test]
+fn lengths_of_one_byte_and_of_two() {
+    let statement = "CREATE TABLE t (a INT NOT NULL, b VARBINARY(9) NOT NULL, c VARBINARY(300), PRIMARY KEY (a, b(3))) \
+                     ENGINE=InnoDB";
+    let builder = &builders(&table(statement))[0];
+    let mut record = Record::default();
+    for (len, bytes) in [(127, 1 + 127), (128, 2 + 128), (300, 2 + 300)] {
+        let row = row(&[Some(KEY), Some(b"ninebytes"), Some(&vec![b'x'; len])]);
+        builder.record(&row, 0, &mut record).unwrap();
+        // The header, a NULL bit, the key with the length of its second part, and what belongs to the system.
+        assert_eq!(record.stored_bytes(&row), 5 + 1 + 4 + 1 + 3 + 13 + 1 + 9 + bytes, "{len}");
+    }
+    let error = builder.record(&row(&[Some(KEY), Some(b"ten bytes!"), None]), 0, &mut record).unwrap_err();
+    assert!(error.to_string().contains("10 bytes in a field"), "{error}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! What a check of written pages says of damage.
 
-use innodb::page::PAGE_BYTES;
+use innodb::index_page::IndexPage;
+use innodb::page::{PAGE_BYTES, Pages, u16_at, u32_at};
+use innodb::write::Row;
 
-use crate::written::{FULL, flip, make, numbers};
+use crate::file::Memory;
+use crate::written::{FULL, builders, flip, make, numbers, table};
 
 /// Whoever looks for the damage is told where it is.
 #[test]
@@ -20,10 +23,14 @@ fn damage_is_named_by_its_byte() {
         (3, segments, "a tree has no segment", 38 + 36),
         (3, free + 1, "room of records that are gone", free),
         (3, free + 3, "room of records that are gone", free),
+        // The last page of the first segment.
+        (2, 50 + 64 + 4 * 31 + 3, "a segment has pages that its tree has not", 38 + 36),
     ] {
         flip(&mut made.file, page, at, 1);
         let error = made.verify().unwrap_err().to_string();
-        assert!(error.contains(what) && error.contains(&format!("page {page}, byte {place}")), "{error}");
+        // The root of the first tree is page 3.
+        let named = if page == 2 { 3 } else { page };
+        assert!(error.contains(what) && error.contains(&format!("page {named}, byte {place}")), "{error}");
         flip(&mut made.file, page, at, 1);
     }
     assert_eq!(made.verify(), Ok(()));
@@ -38,6 +45,72 @@ fn damage_is_named_by_its_byte() {
     assert_eq!(made.verify(), Ok(()));
     flip(&mut made.file, 3, counter, 2);
     assert!(made.verify().is_err());
+}
+
+/// Where the records of a page of a tree begin.
+fn origins(file: &mut Memory, page: u32) -> Vec<usize> {
+    let mut origins = Vec::new();
+    IndexPage::parse(file.page(page).unwrap(), page).unwrap().chain(&mut origins).unwrap();
+    origins.into_iter().map(usize::from).collect()
+}
+
+/// Each of the leaves is read by another thread, and each has two rows.
+#[test]
+fn leaves_follow_each_other() {
+    let statement = "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a)) ENGINE=InnoDB";
+    let mut made = make(statement, FULL, &numbers(6, 8000), usize::MAX).unwrap();
+    assert_eq!(made.verify(), Ok(()));
+    let pointer = origins(&mut made.file, 3)[1];
+    let leaf = u32_at(&made.file.bytes, 3 * PAGE_BYTES + pointer + 4);
+    let first = origins(&mut made.file, leaf)[0];
+    // The key of the second leaf's first row, and that of the pointer to it, become negative.
+    flip(&mut made.file, leaf as usize, first, 0x80);
+    flip(&mut made.file, 3, pointer, 0x80);
+    let error = made.verify().unwrap_err().to_string();
+    assert!(error.contains("two of its leaves are not in order"), "{error}");
+}
+
+/// A file that was made for an index that is not unique, and is read as one whose index is.
+#[test]
+fn entries_of_a_unique_index_differ() {
+    let made = |letters: &[u8]| {
+        let rows = letters.iter().zip(1..).map(|(letter, at)| {
+            let mut row = Row::default();
+            row.push(Some(&[0x80, 0, 0, at]));
+            row.push(Some(&[*letter; 8000]));
+            row
+        });
+        let statement = |kind: &str| {
+            format!(
+                "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a), {kind} k (b)) ENGINE=InnoDB"
+            )
+        };
+        let mut made = make(&statement("KEY"), FULL, &rows.collect::<Vec<_>>(), usize::MAX).unwrap();
+        assert_eq!(made.verify(), Ok(()));
+        made.table = table(&statement("UNIQUE KEY"));
+        made.builders = builders(&made.table);
+        made.verify().map_err(|error| error.to_string())
+    };
+    assert_eq!(made(b"abcd"), Ok(()));
+    // A leaf has two entries.
+    assert!(made(b"bbcd").unwrap_err().contains("an entry does not follow the one before it"));
+    assert!(made(b"abbd").unwrap_err().contains("two of its leaves are not in order"));
+}
+
+/// A page of a value leads to the next one.
+#[test]
+fn the_last_page_of_a_value_leads_nowhere() {
+    let statement = "CREATE TABLE t (a INT NOT NULL, b LONGBLOB, PRIMARY KEY (a)) ENGINE=InnoDB";
+    let mut made = make(statement, FULL, &numbers(1, 10_000), usize::MAX).unwrap();
+    assert_eq!(made.verify(), Ok(()));
+    let is_value = |page: &[u8]| u16_at(page, 24) == 10;
+    let value = made.file.bytes.chunks_exact(PAGE_BYTES).position(is_value).unwrap();
+    flip(&mut made.file, value, 38 + 4, 0x80);
+    let error = made.verify().unwrap_err().to_string();
+    assert!(
+        error.contains("go on behind it") && error.contains(&format!("page {value}, byte 42")),
+        "{error}"
+    );
 }
 
 /// Two bits in a descriptor for each of an extent's 64 pages; the lower one says that it is free.
