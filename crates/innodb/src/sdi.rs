@@ -94,3 +94,24 @@ fn inflated(stream: &[u8], len: u32) -> Result<Vec<u8>, &'static str> {
         _ => Err("a definition can't be decompressed"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::Compression;
+    use flate2::read::ZlibEncoder;
+
+    use super::{TEXT_BYTES_MAX, inflated};
+
+    #[test]
+    fn a_definition_has_the_length_that_it_says() {
+        let mut stream = Vec::new();
+        ZlibEncoder::new(&b"{}{}"[..], Compression::fast()).read_to_end(&mut stream).unwrap();
+        assert_eq!(inflated(&stream, 4).as_deref(), Ok(&b"{}{}"[..]));
+        for len in [3, 5, TEXT_BYTES_MAX] {
+            assert!(inflated(&stream, len).unwrap_err().contains("can't be decompressed"), "{len}");
+        }
+        assert!(inflated(&stream, TEXT_BYTES_MAX + 1).unwrap_err().contains("longer than any"));
+    }
+}

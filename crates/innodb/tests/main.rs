@@ -37,6 +37,8 @@ mod redo;
 mod space;
 #[path = "main/sql_column.rs"]
 mod sql_column;
+#[path = "main/sql_text.rs"]
+mod sql_text;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/transaction.rs"]

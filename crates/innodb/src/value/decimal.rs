@@ -101,7 +101,7 @@ pub(super) fn decode(
         if before == format.whole {
             point(start, out);
         }
-        let leads = before < format.whole && out.len() == start && !zerofill;
+        let leads = out.len() == start && !zerofill;
         match (leads, value) {
             (false, _) => print_digits(out, value, group),
             (true, 0) => {}

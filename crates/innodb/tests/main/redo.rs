@@ -307,3 +307,20 @@ fn bytes_that_begin_no_record_are_refused_where_they_are() {
         assert_eq!(out, ring.text);
     }
 }
+
+/// A record of two megabytes has the greatest first byte of a length. Nobody writes as many as here.
+#[test]
+fn a_mini_transaction_that_does_not_end_is_a_gap() {
+    let mut record = vec![0x30, 0xDF, 0xFF, 0xFF];
+    record.resize(16 + 0x1F_FFFF + 0x4080, 0xA5);
+    let whole = [&record[..], &[1], &crc(&record)].concat();
+    let head = ring(900, 12_288, 0, &[]).file;
+    let copy = || LogCopier::new(Log::parse(&head[..START_OFFSET], 1 << 30).unwrap());
+    let mut out = Vec::new();
+    assert_eq!(copy().take(&whole, &mut out), Ok(()));
+    assert!(out == whole);
+    let mut records = record.repeat(32);
+    records.truncate(64 << 20);
+    assert_eq!(copy().take(&records[..(64 << 20) - 1], &mut out), Ok(()));
+    assert!(copy().take(&records, &mut out).unwrap_err().to_string().contains("LSN 12288"));
+}
