@@ -210,7 +210,7 @@ fn padded(value: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::misplaced;
 
-    /// Two keys, how many bytes must be unique, and whether that is a duplicate if the second is out of order.
+    /// Two keys, how many bytes must be unique, and for a key out of order whether it is a duplicate.
     #[test]
     fn a_key_follows_the_last_one_or_is_out_of_order() {
         for (last, key, unique, wanted) in [

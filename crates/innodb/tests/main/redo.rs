@@ -308,6 +308,19 @@ fn bytes_that_begin_no_record_are_refused_where_they_are() {
     }
 }
 
+#[test]
+fn a_copy_ends_where_a_mini_transaction_does() {
+    let ring = ring(900, 12_288, 0, &[vec![20]]);
+    let (mut copy, mut out) = (ring.copy(), Vec::new());
+    copy.take(&ring.text, &mut out).unwrap();
+    let end = ring.checkpoint + 25;
+    assert_eq!(copy.end(end), Ok(()));
+    assert!(copy.end(end - 1).is_err() && copy.end(end + 1).is_err());
+    // Another one begins there.
+    copy.take(&[0x30], &mut out).unwrap();
+    assert!(copy.end(end).is_err());
+}
+
 /// A record of two megabytes has the greatest first byte of a length. Nobody writes as many as here.
 #[test]
 fn a_mini_transaction_that_does_not_end_is_a_gap() {
