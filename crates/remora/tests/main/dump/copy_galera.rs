@@ -21,9 +21,9 @@ fn cluster(test: &str) -> Option<(Vec<Sandbox>, Sandbox)> {
 
 /// How many transactions of others a member has ended for those of its cluster.
 fn conflicts(member: &Sandbox) -> u64 {
-    let sql = "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS \
+    let sql = "SELECT CAST(SUM(VARIABLE_VALUE) AS UNSIGNED) FROM information_schema.GLOBAL_STATUS \
                WHERE VARIABLE_NAME IN ('wsrep_local_cert_failures', 'wsrep_local_bf_aborts')";
-    connect(member.socket()).value(sql).unwrap().unwrap().parse::<f64>().unwrap() as u64
+    connect(member.socket()).value(sql).unwrap().unwrap().parse().unwrap()
 }
 
 #[test]
