@@ -139,6 +139,7 @@ impl Column {
             column_type,
             character_set: self.charset.map(str::to_owned),
             is_numbered: matches!(self.kind, Type::Enum(_) | Type::Set(_)) && !self.has_members,
+            is_in_path: false,
         }
     }
 

@@ -51,6 +51,7 @@ impl<W: Write + Send> File<W> {
                 column_type: column_type.to_owned(),
                 character_set: (data_type == "varchar").then(|| "utf8mb4".to_owned()),
                 is_numbered: false,
+                is_in_path: false,
             });
         }
         let options = Options { level: LEVEL, ..Options::default() };

@@ -1,6 +1,5 @@
 //! Writes a dump of rows that were not read from a server, but from tablespace files.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,7 @@ use crate::key_range::Range;
 use crate::manifest::{self, Chunk, Manifest, Source, TableEntry};
 use crate::plan::{Literal, literal_of};
 use crate::selection::Selection;
-use crate::{Error, Format, folder_name, schema};
+use crate::{Error, Format, schema};
 
 /// Bytes of text after which a chunk ends.
 const CHUNK_BYTES: u64 = 32 << 20;
@@ -74,19 +73,7 @@ impl<'a> DumpBuilder<'a> {
         is_ordered: bool,
         rows: impl FnOnce(&mut dyn Write) -> Result<(), E>,
     ) -> Result<Sum, E> {
-        let mut entry = TableEntry {
-            place: 0,
-            version: manifest::VERSION,
-            folder: folder_name::folder(&table.name),
-            condition: None,
-            masks: BTreeMap::new(),
-            history: false,
-            data: true,
-            earlier: None,
-            chunks: Vec::new(),
-            sum: Sum::default(),
-            table,
-        };
+        let mut entry = TableEntry { history: false, data: true, ..TableEntry::whole(table) };
         let folder = self.folder.join(&entry.folder);
         self.disk.create_folder(&folder).map_err(Error::file(&folder))?;
         let (written, done) = {
@@ -183,7 +170,7 @@ impl<'a> Chunks<'a> {
         }
         let (entry, encodings) = (self.entry, self.encodings);
         let place = parquet::Place { disk: *disk, folder, manifest, entry, encodings };
-        Ok(Writer::Parquet(Box::new(parquet::ParquetFile::new(to, place, &self.chunk(), codec.1)?)))
+        Ok(Writer::Parquet(Box::new(parquet::ParquetFile::whole(to, place, &self.chunk(), codec.1)?)))
     }
 
     /// Completes a file, whose rows are up to this key.

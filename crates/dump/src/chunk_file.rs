@@ -1,5 +1,6 @@
 //! Writes the lines of a chunk in the format of the dump.
 
+pub(crate) mod folders;
 pub(crate) mod parquet;
 
 use std::io::{self, Write};
@@ -10,6 +11,8 @@ use crate::data_file::{Text, Written};
 pub(crate) enum Writer<'a, W: Write + Send> {
     Text(Box<Text<W>>),
     Parquet(Box<parquet::ParquetFile<'a, W>>),
+    /// Files in folders; nothing goes to the sink.
+    Folders(Box<folders::Folders<'a, W>>),
 }
 
 impl<W: Write + Send> Writer<'_, W> {
@@ -18,6 +21,7 @@ impl<W: Write + Send> Writer<'_, W> {
         match self {
             Writer::Text(file) => file.lines(lines),
             Writer::Parquet(file) => file.lines(lines),
+            Writer::Folders(files) => files.lines(lines),
         }
     }
 
@@ -26,6 +30,7 @@ impl<W: Write + Send> Writer<'_, W> {
         match self {
             Writer::Text(file) => file.end(),
             Writer::Parquet(file) => file.end(),
+            Writer::Folders(files) => files.end(),
         }
     }
 }

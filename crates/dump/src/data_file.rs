@@ -9,6 +9,7 @@ use codec::{Codec, Encoder};
 use disk::Disk;
 
 use crate::format::Encode;
+use crate::manifest::Part;
 
 /// Bytes that are decompressed in one step.
 const READ_BYTES: usize = 256 << 10;
@@ -28,6 +29,8 @@ pub(crate) struct Written {
     pub(crate) blake3: String,
     /// The values beside it.
     pub(crate) odd: Option<parquet::OddFile>,
+    /// Its files, if it has one for each value of a column.
+    pub(crate) parts: Vec<Part>,
 }
 
 impl<W: Write> Text<W> {
@@ -74,7 +77,7 @@ impl<T> Hashed<T> {
     /// What was written, and where.
     pub(crate) fn end(self) -> (Written, T) {
         let blake3 = self.hasher.finalize().to_hex().to_string();
-        (Written { bytes: self.bytes, blake3, odd: None }, self.to)
+        (Written { bytes: self.bytes, blake3, odd: None, parts: Vec::new() }, self.to)
     }
 }
 
@@ -104,6 +107,8 @@ pub(crate) struct DataFile {
     pub(crate) text_bytes_max: u64,
     /// What a file of Parquet needs to be read; `None` for text.
     pub(crate) parquet: Option<parquet::ParquetContent>,
+    /// The files that it consists of, if its rows are in folders by a column's value; it is their folder then.
+    pub(crate) parts: Option<Vec<DataFile>>,
 }
 
 impl DataFile {
@@ -115,10 +120,14 @@ impl DataFile {
         }
     }
 
-    /// This file, and that of its odd values.
-    pub(crate) fn with_odd(&self) -> impl Iterator<Item = &DataFile> {
-        let odd = self.parquet.as_ref().and_then(|content| content.odd.as_deref());
-        std::iter::once(self).chain(odd)
+    /// The files on the disk: this one, or its parts, and those of their odd values.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &DataFile> {
+        let own = std::slice::from_ref(self);
+        let files = self.parts.as_deref().unwrap_or(own);
+        files.iter().flat_map(|file| {
+            let odd = file.parquet.as_ref().and_then(|content| content.odd.as_deref());
+            std::iter::once(file).chain(odd)
+        })
     }
 
     /// What is wrong with a file of this length, if something is.
@@ -134,6 +143,15 @@ impl DataFile {
         disk: &dyn Disk,
         each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
+        for part in self.parts.iter().flatten() {
+            let named = |error: io::Error| {
+                io::Error::new(error.kind(), format!("{}: {error}", part.path.display()))
+            };
+            part.read(disk, each).map_err(named)?;
+        }
+        if self.parts.is_some() {
+            return Ok(());
+        }
         if let Some(content) = &self.parquet {
             return parquet::read(content, self, disk, each);
         }
@@ -232,6 +250,7 @@ mod tests {
             blake3: blake3::hash(content).to_hex().to_string(),
             text_bytes_max,
             parquet: None,
+            parts: None,
         };
         let mut text = Vec::new();
         file.read(&RealDisk, &mut |piece| {

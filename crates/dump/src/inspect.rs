@@ -10,7 +10,7 @@ use disk::Disk;
 
 use crate::data_file::DataFile;
 use crate::hash::{self, Sum};
-use crate::manifest::{Manifest, ODD_FOLDER, SMALL_TABLES_FOLDER};
+use crate::manifest::{Manifest, ODD_FOLDER, SMALL_TABLES_FOLDER, is_of_value};
 use crate::parallel::Failure;
 use crate::{Context, Error, Format};
 use progress::count;
@@ -143,9 +143,8 @@ impl Lines {
 fn strays(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Vec<PathBuf>, Error> {
     let mut known = std::collections::BTreeSet::new();
     for entry in &manifest.tables {
-        known.extend(entry.chunks.iter().map(|chunk| manifest.path(folder, entry, chunk)));
-        let odd = entry.chunks.iter().filter(|chunk| chunk.odd.is_some());
-        known.extend(odd.map(|chunk| manifest.odd_path(folder, entry, chunk)));
+        let files = entry.chunks.iter().map(|chunk| manifest.data_file(folder, entry, chunk));
+        files.for_each(|file| known.extend(file.files().map(|file| file.path.clone())));
     }
     let mut found = Vec::new();
     let odd = folder.join(ODD_FOLDER);
@@ -155,9 +154,15 @@ fn strays(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Vec<Pat
             let is_ours = name == SMALL_TABLES_FOLDER || name.to_string_lossy().contains('.');
             // Only a folder can contain data files.
             let Some(names) = disk.list(&path).ok().filter(|_| is_ours) else { continue };
-            found.extend(names.into_iter().map(|name| path.join(name)).filter(|path| !known.contains(path)));
+            for name in names {
+                let inner = path.join(&name);
+                let files = disk.list(&inner).ok().filter(|_| is_of_value(&name));
+                let files = files.map(|names| names.iter().map(|name| inner.join(name)).collect());
+                found.extend(files.unwrap_or_else(|| vec![inner]));
+            }
         }
     }
+    found.retain(|path| !known.contains(path));
     found.sort();
     Ok(found)
 }

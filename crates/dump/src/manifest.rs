@@ -14,6 +14,8 @@ use disk::{Disk, Output};
 use serde::{Deserialize, Deserializer, Serialize};
 use server::catalogue::{Column, Object, Origin, Table};
 
+pub use parquet::Part;
+pub(crate) use parquet::is_of_value;
 pub use source::{EarlierState, Source};
 
 use crate::data_file::DataFile;
@@ -104,6 +106,12 @@ pub struct TableEntry {
     /// Columns that have other values than on the source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) masks: BTreeMap<String, MaskedColumn>,
+    /// The column whose value is in the names of folders, and in no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_column: Option<String>,
+    /// Columns with Bloom filters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bloom: Vec<String>,
     /// Whether historical rows of a versioned table are included.
     pub history: bool,
     /// Whether its rows were selected for the dump.
@@ -148,6 +156,9 @@ pub struct Chunk {
     /// Its values that are not in its Parquet file but in one beside it; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub odd: Option<Box<OddFile>>,
+    /// Its files, if its rows are in folders by a column's value. It has no BLAKE3 of its own then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
 }
 
 /// A place in a file that several tables share.
@@ -186,6 +197,7 @@ impl Chunk {
             blake3: String::new(),
             within: None,
             odd: None,
+            parts: Vec::new(),
         }
     }
 }
@@ -199,6 +211,8 @@ impl TableEntry {
             condition: None,
             masks: BTreeMap::new(),
             folder: folder_name::folder(&table.name),
+            partition_column: None,
+            bloom: Vec::new(),
             history: table.versioned && table.columns.iter().any(|column| column.origin == Origin::RowTime),
             data: table.holds_rows(),
             earlier: None,
@@ -321,10 +335,11 @@ impl Manifest {
         self.earlier = earlier;
     }
 
-    /// The path of a chunk's file.
+    /// The path of a chunk's file; of the table's folder, if the chunk has a file for each value of a column.
     #[must_use]
     pub fn path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
         match chunk.within {
+            None if table.partition_column.is_some() => folder.join(&table.folder),
             None => folder.join(&table.folder).join(format!("{:05}.{}", chunk.number, self.data_extension)),
             Some(within) => self.small_tables_path(folder, within.file),
         }
@@ -364,6 +379,7 @@ impl Manifest {
             },
             parquet: (self.data_format == Format::Parquet)
                 .then(|| self.parquet_content(folder, table, chunk)),
+            parts: table.partition_column.is_some().then(|| self.parts(folder, table, chunk)),
         }
     }
 

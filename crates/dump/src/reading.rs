@@ -89,6 +89,8 @@ impl ReadRequest {
             folder: folder_name::folder(&table.name),
             condition: self.conditions.of(&table.name).map(str::to_owned),
             masks: self.masks.of(table)?,
+            partition_column: None,
+            bloom: Vec::new(),
             history: table.versioned && self.history && times(Origin::RowTime),
             data: self.data && table.holds_rows(),
             earlier: None,

@@ -1,6 +1,7 @@
 //! A dump from beginning to end.
 
 mod altered;
+mod entry;
 mod read;
 mod read_tables;
 mod resume;
@@ -23,6 +24,7 @@ use crate::definer::{self, Definer};
 use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, TableEntry};
 use crate::reading::{self, ReadRequest};
+use crate::selection::ColumnNames;
 use crate::{Error, Format, manifest, schema};
 
 /// A request for a dump.
@@ -36,12 +38,23 @@ pub struct DumpRequest {
     pub format: Format,
     /// Their compression, and its level. Parquet has zstd of this level inside, or nothing for 0.
     pub codec: (Codec, u32),
-    /// What becomes of values that Parquet can't hold.
-    pub odd: OddPolicy,
+    /// How files of Parquet are written.
+    pub parquet: ParquetRequest,
     /// Resume a stopped dump in this folder: its complete tables are kept.
     pub resume: bool,
     /// The definer of views, routines, triggers and events.
     pub definer: Definer,
+}
+
+/// How files of Parquet are written.
+#[derive(Clone, Debug, Default)]
+pub struct ParquetRequest {
+    /// What becomes of values that Parquet can't hold.
+    pub odd: OddPolicy,
+    /// Columns whose values are in the names of folders.
+    pub partition: ColumnNames,
+    /// Columns with Bloom filters.
+    pub bloom: ColumnNames,
 }
 
 /// What becomes of values that a column's type of Parquet can't hold.
@@ -80,6 +93,7 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     context.progress.phase("reading the catalogue", None);
     let settled = settled_before(&mut session)?;
     let before = read.catalogue(context, &mut session)?;
+    request.parquet.check(&before)?;
     if request.resume {
         // Before locking, which would leave a file.
         resume::check_folder(disk, folder)?;
@@ -89,7 +103,7 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     let lock = journal::lock(disk, folder)?;
     let left = if request.resume { resume::find(disk, folder)? } else { None };
     let mut tables: Vec<TableEntry> =
-        before.tables.iter().map(|table| read.entry(table)).collect::<Result<_, Error>>()?;
+        before.tables.iter().map(|table| request.entry(table)).collect::<Result<_, Error>>()?;
     let earlier = match left {
         Some(left) => {
             left.check(request, &session)?;

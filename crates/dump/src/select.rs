@@ -18,21 +18,50 @@ pub(crate) fn source(entry: &TableEntry, chunk: &Chunk) -> String {
 pub(crate) fn source_rows(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
     let own = entry.condition.as_deref();
     let both = own.zip(condition).map(|(own, further)| format!("({own}) AND ({further})"));
-    select(entry, chunk, both.as_deref().or(own).or(condition), &entry.masks)
+    let order = partition_order(entry, chunk);
+    select(entry, chunk, (both.as_deref().or(own).or(condition), order), &entry.masks)
 }
 
 /// The query for a chunk's rows as they are stored.
 pub(crate) fn stored(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
-    select(entry, chunk, condition, &Masked::new())
+    select(entry, chunk, (condition, None), &Masked::new())
+}
+
+/// The expression for a column's value.
+fn read(entry: &TableEntry, column: &Column, masks: &Masked) -> String {
+    match masks.get(&column.name) {
+        Some(masked) => masked.expression.clone(),
+        None => value_text::expression(column, entry.version),
+    }
+}
+
+/// The order by which rows of one value of the partition column come together; `None` if they do so anyway.
+/// Text is in the order of its bytes: a collation would mix texts that it takes for equal.
+fn partition_order(entry: &TableEntry, chunk: &Chunk) -> Option<String> {
+    let name = entry.partition_column.as_ref()?;
+    let column = entry.columns().into_iter().find(|column| column.name == *name)?;
+    let value = read(entry, column, &entry.masks);
+    if column.character_set.is_some() || entry.masks.contains_key(name) {
+        return Some(format!("CAST({value} AS BINARY)"));
+    }
+    let is_first_of_key = is_ordered(entry, chunk) && entry.table.key.first() == Some(name);
+    (!is_first_of_key).then_some(value)
+}
+
+/// Whether the rows of a chunk come in the order of the key.
+fn is_ordered(entry: &TableEntry, chunk: &Chunk) -> bool {
+    chunk.range.is_some() && chunk.partitions.is_empty() && !entry.history
 }
 
 /// The query for a chunk's rows, with its columns in the order of the data files.
-fn select(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>, masks: &Masked) -> String {
+fn select(
+    entry: &TableEntry,
+    chunk: &Chunk,
+    (condition, order): (Option<&str>, Option<String>),
+    masks: &Masked,
+) -> String {
     let table = &entry.table;
-    let read = |column: &Column| match masks.get(&column.name) {
-        Some(masked) => masked.expression.clone(),
-        None => value_text::expression(column, entry.version),
-    };
+    let read = |column: &Column| read(entry, column, masks);
     let columns: Vec<_> = entry.columns().into_iter().map(read).collect();
     // A table whose columns are all computed still has rows.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
@@ -49,9 +78,12 @@ fn select(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>, masks: &Ma
     if !conditions.is_empty() {
         sql.push_str(&format!(" WHERE {}", conditions.join(" AND ")));
     }
-    if chunk.range.is_some() && chunk.partitions.is_empty() && !entry.history {
-        let key: Vec<_> = table.key.iter().map(|column| quote_name(column)).collect();
-        sql.push_str(&format!(" ORDER BY {}", key.join(",")));
+    let mut order: Vec<String> = order.into_iter().collect();
+    if is_ordered(entry, chunk) {
+        order.extend(table.key.iter().map(|column| quote_name(column)));
+    }
+    if !order.is_empty() {
+        sql.push_str(&format!(" ORDER BY {}", order.join(",")));
     }
     sql
 }

@@ -1,5 +1,6 @@
 //! Selects databases and tables.
 
+mod columns;
 mod pattern;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use server::catalogue::{Catalogue, Wanted};
 
 use crate::Error;
 
+pub use columns::ColumnNames;
 pub use pattern::Pattern;
 
 /// What to dump, load or compare.

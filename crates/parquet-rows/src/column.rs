@@ -27,6 +27,8 @@ pub struct Column {
     pub character_set: Option<String>,
     /// Whether members of an ENUM or SET are numbers in lines.
     pub is_numbered: bool,
+    /// Whether all rows of a file have one value, which the name of its folder has instead of the file.
+    pub is_in_path: bool,
 }
 
 impl Column {
@@ -38,11 +40,17 @@ impl Column {
             column_type: String::new(),
             character_set: None,
             is_numbered: false,
+            is_in_path: false,
         }
     }
 
     /// How its values are stored.
     pub(crate) fn kind(&self) -> Kind {
+        if self.is_in_path { Kind::InPath } else { self.value_kind() }
+    }
+
+    /// How its values would be stored in a file.
+    pub(crate) fn value_kind(&self) -> Kind {
         let is_unsigned = self.column_type.contains("unsigned") || self.is_zerofill();
         let integer = |store| Kind::Number(Number { store, decimals: None, scale: 0, pad: self.pad() });
         match self.data_type.as_str() {
@@ -69,6 +77,20 @@ impl Column {
             name if is_geometry(name) => Kind::Geometry,
             _ => self.text(),
         }
+    }
+
+    /// Whether a look-up by a value can use a Bloom filter.
+    #[must_use]
+    pub fn can_have_bloom(&self) -> bool {
+        matches!(
+            self.kind(),
+            Kind::Number(_)
+                | Kind::Bits(_)
+                | Kind::Date
+                | Kind::Datetime { .. }
+                | Kind::Text { .. }
+                | Kind::Bytes
+        )
     }
 
     fn is_zerofill(&self) -> bool {

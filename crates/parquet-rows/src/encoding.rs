@@ -57,6 +57,26 @@ pub(crate) fn set(
     properties
 }
 
+/// How often a look-up finds a Bloom filter that says yes although the value is not there.
+const BLOOM_WRONG: f64 = 0.01;
+
+/// Gives Bloom filters to fields, by their numbers. A filter is made for as many values as a row group may
+/// have, and folded at its end to what its different values need.
+pub(crate) fn set_bloom(
+    mut properties: WriterPropertiesBuilder,
+    schema: &Type,
+    columns: impl Iterator<Item = usize>,
+    values_max: u64,
+) -> WriterPropertiesBuilder {
+    let fields = fields(schema);
+    for (_, path) in columns.filter_map(|column| fields.get(column)) {
+        properties = properties
+            .set_column_bloom_filter_max_ndv(path.clone(), values_max)
+            .set_column_bloom_filter_fpp(path.clone(), BLOOM_WRONG);
+    }
+    properties
+}
+
 impl Choice {
     fn set(self, properties: WriterPropertiesBuilder, path: ColumnPath) -> WriterPropertiesBuilder {
         properties

@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     Bytes,
     Geometry,
     Vector,
+    /// No field at all: the name of the file's folder has the value.
+    InPath,
 }
 
 impl Kind {
@@ -68,6 +70,7 @@ impl Kind {
                 let srid = plain(srid, PhysicalType::INT64).build()?;
                 return Ok(vec![plain(name, PhysicalType::BYTE_ARRAY).build()?, srid]);
             }
+            Kind::InPath => return Ok(Vec::new()),
             Kind::Vector => {
                 let element = Type::primitive_type_builder("element", PhysicalType::FLOAT)
                     .with_repetition(Repetition::REQUIRED);
@@ -104,6 +107,7 @@ impl Kind {
                 return vec![Leaf::new(Values::bytes(), false), Leaf::new(Values::Int64(Vec::new()), false)];
             }
             Kind::Vector => return vec![Leaf::new(Values::Float(Vec::new()), true)],
+            Kind::InPath => return Vec::new(),
         };
         vec![Leaf::new(values, false)]
     }
@@ -153,7 +157,7 @@ impl Kind {
                 Value::Geometry(u32::from_le_bytes(*srid), shape)
             }
             Kind::Vector if text.len().is_multiple_of(4) => Value::Vector(text),
-            Kind::Vector => return None,
+            Kind::Vector | Kind::InPath => return None,
         })
     }
 

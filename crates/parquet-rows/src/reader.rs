@@ -28,20 +28,21 @@ pub type OnLines<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
 pub struct Reader<R: ChunkReader + 'static> {
     file: SerializedFileReader<R>,
     columns: Columns,
+    path_text: Vec<u8>,
 }
 
 impl<R: ChunkReader + 'static> Reader<R> {
-    /// Opens a file with the rows of these columns.
+    /// Opens a file with the rows of these columns. `path_text`: as [`Options::path_text`](crate::Options).
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it has other columns; [`Error::Parquet`] if it is no such file.
-    pub fn open(file: R, columns: &[Column]) -> Result<Reader<R>, Error> {
+    pub fn open(file: R, columns: &[Column], path_text: &[u8]) -> Result<Reader<R>, Error> {
         let columns = Columns::new(columns)?;
         let file = SerializedFileReader::new(file)?;
         if file.metadata().file_metadata().schema().get_fields() != columns.schema.get_fields() {
             return Err(Error::Corrupt("its columns are not those of the table".to_owned()));
         }
-        Ok(Reader { file, columns })
+        Ok(Reader { file, columns, path_text: path_text.to_owned() })
     }
 
     /// Passes the lines on, in pieces cut anywhere.
@@ -95,6 +96,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             let Some(value) = next(kind, leaves, scratch) else {
                 match lines.take_odd(column)? {
                     Some(odd) => lines.out.extend_from_slice(&odd),
+                    None if matches!(kind, Kind::InPath) => lines.out.extend_from_slice(&self.path_text),
                     None => lines.out.extend_from_slice(NULL),
                 }
                 continue;

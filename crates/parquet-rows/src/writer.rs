@@ -30,6 +30,10 @@ pub struct Options {
     pub level: u32,
     /// Columns in whose order the rows come, from 0; none if they have no order.
     pub sorted_by: Vec<usize>,
+    /// Columns with a Bloom filter in each row group.
+    pub bloom: Vec<usize>,
+    /// The text of the column whose value is in the file's path: as in a line, with escapes.
+    pub path_text: Vec<u8>,
     /// What the file says of itself: keys and values.
     pub metadata: Vec<(String, String)>,
     /// The encodings, which other files of the same table share.
@@ -174,6 +178,9 @@ impl<W: Write + Send> Writer<W> {
         let (Some(kind), Some(leaves)) = (self.columns.kinds.get(column), self.leaves.get_mut(column)) else {
             return false;
         };
+        if matches!(kind, Kind::InPath) {
+            return text == self.options.path_text;
+        }
         let Scratch { unescaped, parsed, printed } = &mut self.scratch;
         if has_escapes && text == NULL {
             leaves.iter_mut().for_each(Leaf::push_null);
@@ -297,6 +304,8 @@ fn begin<W: Write + Send>(
         })
         .collect();
     let place = |column: &usize| first.get(*column).copied();
+    let bloom = options.bloom.iter().filter_map(place);
+    properties = encoding::set_bloom(properties, &columns.schema, bloom, GROUP_ROWS as u64);
     let sorted = options.sorted_by.iter().filter_map(place).filter_map(|place| i32::try_from(place).ok());
     let sorted: Vec<SortingColumn> =
         sorted.map(|column_idx| SortingColumn { column_idx, descending: false, nulls_first: true }).collect();

@@ -15,12 +15,21 @@ fn column(column_type: &str, character_set: Option<&str>) -> Column {
         column_type: column_type.to_owned(),
         character_set: character_set.map(str::to_owned),
         is_numbered: false,
+        is_in_path: false,
     }
 }
 
 /// The file, what was written, and the odd values.
 fn written(columns: &[Column], lines: &[u8], step: usize) -> (Bytes, Written, Vec<OddValue>) {
-    let options = Options { level: 3, ..Options::default() };
+    written_with(Options { level: 3, ..Options::default() }, columns, lines, step)
+}
+
+fn written_with(
+    options: Options,
+    columns: &[Column],
+    lines: &[u8],
+    step: usize,
+) -> (Bytes, Written, Vec<OddValue>) {
     let mut writer = Writer::new(Vec::new(), columns, options).unwrap();
     let mut odd = Vec::new();
     for piece in lines.chunks(step) {
@@ -36,13 +45,22 @@ fn written(columns: &[Column], lines: &[u8], step: usize) -> (Bytes, Written, Ve
 }
 
 fn back(columns: &[Column], file: Bytes, odd: Vec<OddValue>) -> Result<Vec<u8>, parquet_rows::Error> {
+    back_from(columns, file, odd, b"")
+}
+
+fn back_from(
+    columns: &[Column],
+    file: Bytes,
+    odd: Vec<OddValue>,
+    path_text: &[u8],
+) -> Result<Vec<u8>, parquet_rows::Error> {
     let mut lines = Vec::new();
     let mut odd = odd.into_iter().map(|value| {
         let mut line = Vec::new();
         value.write(&mut line);
         Ok(OddValue::parse(line.strip_suffix(b"\n").unwrap()).unwrap())
     });
-    Reader::open(file, columns)?.lines(&mut odd, &mut |piece| {
+    Reader::open(file, columns, path_text)?.lines(&mut odd, &mut |piece| {
         lines.extend_from_slice(piece);
         Ok(())
     })?;
@@ -256,4 +274,50 @@ proptest! {
             prop_assert_eq!(back(&columns, file, odd).unwrap(), lines);
         }
     }
+}
+
+#[test]
+fn a_column_in_the_path_is_in_no_file_and_comes_back() {
+    let columns = [
+        Column { name: "id".to_owned(), ..column("int", None) },
+        Column { name: "day".to_owned(), is_in_path: true, ..column("date", None) },
+        Column { name: "text".to_owned(), ..column("varchar(9)", Some("utf8mb4")) },
+    ];
+    for (path_text, lines, odd_values) in [
+        (&b"2026-11-28"[..], &b"1\t2026-11-28\tx\n2\t2026-11-28\t\\N\n"[..], 0),
+        // Values that no folder can be named for are with those that are NULL.
+        (b"\\N", b"1\t\\N\tx\n2\t0000-00-00\t\xff\n3\t\\N\t\n", 2),
+    ] {
+        for step in [1, 7, usize::MAX] {
+            let options = Options { path_text: path_text.to_vec(), ..Options::default() };
+            let (file, written, odd) = written_with(options, &columns, lines, step);
+            assert_eq!(written.odd, odd_values);
+            let reader = SerializedFileReader::new(file.clone()).unwrap();
+            let fields = reader.metadata().file_metadata().schema().get_fields().to_vec();
+            assert_eq!(fields.iter().map(|field| field.name()).collect::<Vec<_>>(), ["id", "text"]);
+            assert_eq!(back_from(&columns, file, odd, path_text).unwrap(), lines);
+        }
+    }
+}
+
+#[test]
+fn a_bloom_filter_is_as_large_as_its_values_need() {
+    let columns = [
+        Column { name: "id".to_owned(), ..column("int", None) },
+        Column { name: "key".to_owned(), ..column("varchar(40)", Some("utf8mb4")) },
+    ];
+    assert!(columns.iter().all(Column::can_have_bloom) && !column("geometry", None).can_have_bloom());
+    let bytes = |different: usize| {
+        let lines: String = (0..20_000).map(|at| format!("{at}\tkey {}\n", at % different)).collect();
+        let options = Options { bloom: vec![1], ..Options::default() };
+        let (file, ..) = written_with(options, &columns, lines.as_bytes(), usize::MAX);
+        let reader = SerializedFileReader::new(file.clone()).unwrap();
+        let group = reader.metadata().row_group(0);
+        assert_eq!(group.column(0).bloom_filter_offset(), None);
+        assert_eq!(back(&columns, file, Vec::new()).unwrap(), lines.as_bytes());
+        group.column(1).bloom_filter_length().unwrap()
+    };
+    // Ten bits for a value make one wrong answer in a hundred; a size is a power of two.
+    let (few, many) = (bytes(100), bytes(20_000));
+    assert!(few <= 512 && (20_000..80_000).contains(&many), "{few} {many}");
 }

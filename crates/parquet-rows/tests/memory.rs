@@ -16,6 +16,7 @@ fn peak_mib(values: usize, bytes: usize) -> f32 {
         column_type: "longblob".to_owned(),
         character_set: None,
         is_numbered: false,
+        is_in_path: false,
     };
     let piece: Vec<u8> =
         (0..8_192_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()).collect();

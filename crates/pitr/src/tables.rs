@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 use codec::Codec;
 use disk::{Disk, Guard, RealDisk, Share};
 use dump::{
-    Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, Pattern, ReadRequest, Selection,
+    Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, ParquetRequest, Pattern, ReadRequest,
+    Selection,
 };
 use failure::Failure;
 use humanize::text;
@@ -152,7 +153,7 @@ pub fn dump(
         folder: work.join(DUMP),
         format: Format::Tsv,
         codec: (Codec::Zstd, 1),
-        odd: OddPolicy::default(),
+        parquet: ParquetRequest::default(),
         resume: false,
         definer: Definer::default(),
     };

@@ -67,6 +67,8 @@ pub(crate) const EXACT: &[&str] = &[
     "max_execution_time = 0",
     // Even reading a table takes a lock, which somebody's DDL may hold for ever.
     "lock_wait_timeout = 60",
+    // Rows are put in the order of a column's first bytes, of this number.
+    "max_sort_length = 1024",
     // `utf8` in the definition of an older server has three bytes.
     "old_mode = 'UTF8_IS_UTF8MB3'",
     // Rows of queues that somebody owns are data like all others.

@@ -32,9 +32,19 @@ pub(crate) struct Place<'a> {
     pub(crate) encodings: &'a Encodings,
 }
 
+/// What differs between the files of a chunk.
+pub(crate) struct Slot {
+    /// The text of the column that is in the file's path.
+    pub(crate) path_text: Vec<u8>,
+    /// Where its odd values go.
+    pub(crate) odd_path: PathBuf,
+}
+
 /// Writes odd values, if there are any.
 struct OddWriter<'a> {
     disk: &'a dyn Disk,
+    /// The folder of the dump, which is there.
+    folder: &'a Path,
     path: PathBuf,
     /// The names of columns.
     names: Vec<String>,
@@ -54,17 +64,30 @@ fn sorted_by(entry: &TableEntry, chunk: &Chunk) -> Vec<usize> {
         let is_number = matches!(kind, "tinyint" | "smallint" | "mediumint" | "int" | "bigint");
         is_number.then_some(at)
     };
-    entry.table.key.iter().filter(|_| is_ordered).map_while(place).collect()
+    // One that is in the path has one value in all rows of a file.
+    let is_in_file = |name: &&String| Some(*name) != entry.partition_column.as_ref();
+    entry.table.key.iter().filter(|_| is_ordered).filter(is_in_file).map_while(place).collect()
 }
 
 impl<'a, W: Write + Send> ParquetFile<'a, W> {
+    /// The only file of a chunk.
+    pub(crate) fn whole(to: W, place: Place<'a>, chunk: &Chunk, level: u32) -> io::Result<ParquetFile<'a, W>> {
+        let odd_path = place.manifest.odd_path(place.folder, place.entry, chunk);
+        ParquetFile::new(to, place, (chunk, Slot { path_text: Vec::new(), odd_path }), level)
+    }
+
     /// A file of a chunk. `level`: that of zstd, 0 for no compression.
-    pub(crate) fn new(to: W, place: Place<'a>, chunk: &Chunk, level: u32) -> io::Result<ParquetFile<'a, W>> {
+    pub(crate) fn new(
+        to: W,
+        place: Place<'a>,
+        (chunk, slot): (&Chunk, Slot),
+        level: u32,
+    ) -> io::Result<ParquetFile<'a, W>> {
         let Place { disk, folder, manifest, entry, encodings } = place;
         let columns = entry.parquet_columns();
         let about = serde_json::json!({
             "dump": manifest.id, "table": entry.table.name.to_string(), "chunk": chunk.number,
-            "columns": columns.iter().map(|column| {
+            "columns": columns.iter().filter(|column| !column.is_in_path).map(|column| {
                 serde_json::json!({
                     "name": column.name, "type": column.column_type, "character_set": column.character_set,
                 })
@@ -73,6 +96,8 @@ impl<'a, W: Write + Send> ParquetFile<'a, W> {
         let options = Options {
             level,
             sorted_by: sorted_by(entry, chunk),
+            bloom: (0..columns.len()).filter(|at| entry.bloom.contains(&columns[*at].name)).collect(),
+            path_text: slot.path_text,
             metadata: vec![("remora".to_owned(), about.to_string())],
             encodings: encodings.clone(),
         };
@@ -81,7 +106,8 @@ impl<'a, W: Write + Send> ParquetFile<'a, W> {
             rows: Rows::new(sink, &columns, options)?,
             odd: OddWriter {
                 disk,
-                path: manifest.odd_path(folder, entry, chunk),
+                folder,
+                path: slot.odd_path,
                 names: columns.into_iter().map(|column| column.name).collect(),
                 file: None,
                 written: OddFile::default(),
@@ -106,13 +132,12 @@ impl<'a, W: Write + Send> ParquetFile<'a, W> {
 impl OddWriter<'_> {
     fn add(&mut self, value: &OddValue) -> io::Result<()> {
         if self.file.is_none() {
-            if let Some(folder) = self.path.parent() {
-                // The folders of other chunks are there.
-                for folder in [folder.parent(), Some(folder)].into_iter().flatten() {
-                    match self.disk.create_folder(folder) {
-                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                        made => made?,
-                    }
+            let above: Vec<&Path> = self.path.ancestors().skip(1).take_while(|at| *at != self.folder).collect();
+            for folder in above.into_iter().rev() {
+                match self.disk.create_folder(folder) {
+                    // The folders of other chunks are there.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    made => made?,
                 }
             }
             let output = Output::create(self.disk, &self.path)?;

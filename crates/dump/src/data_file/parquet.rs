@@ -35,6 +35,8 @@ pub struct OddFile {
 #[derive(Clone, Debug)]
 pub(crate) struct ParquetContent {
     pub(crate) columns: Vec<parquet_rows::Column>,
+    /// The text of the column that is in the file's path.
+    pub(crate) path_text: Vec<u8>,
     /// The file of its odd values.
     pub(crate) odd: Option<Box<DataFile>>,
 }
@@ -48,7 +50,8 @@ pub(super) fn read(
 ) -> io::Result<()> {
     let mut source = disk.open(&file.path)?;
     check_hash(&mut *source, file)?;
-    let reader = Reader::open(RandomAccess { source: source.into(), len: file.bytes }, &content.columns)?;
+    let bytes = RandomAccess { source: source.into(), len: file.bytes };
+    let reader = Reader::open(bytes, &content.columns, &content.path_text)?;
     let mut text = 0;
     let mut each = |lines: &[u8]| {
         text += lines.len() as u64;

@@ -44,7 +44,7 @@ pub(super) fn files(context: &Context, request: &LoadRequest, manifest: &Manifes
     let mut last = None;
     for entry in manifest.tables.iter().filter(|entry| entry.data && request.write.data) {
         for chunk in &entry.chunks {
-            for file in manifest.data_file(&request.folder, entry, chunk).with_odd() {
+            for file in manifest.data_file(&request.folder, entry, chunk).files() {
                 // Many chunks may share a file.
                 let len = match &last {
                     Some((path, len)) if *path == file.path => *len,

@@ -2,6 +2,8 @@
 
 use codec::Codec;
 
+use std::collections::BTreeSet;
+
 use super::{CODECS, Chunk, FORMAT, Manifest, TableEntry, VERSION};
 use crate::hash::Sum;
 use crate::value_text::PLAIN_VERSION;
@@ -46,6 +48,11 @@ impl Manifest {
             _ => EXPANSION_MAX,
         };
         self.tables.iter().try_for_each(|entry| entry.check(expansion))?;
+        if self.data_format != Format::Parquet
+            && self.tables.iter().any(|entry| entry.partition_column.is_some())
+        {
+            return Err("only files of Parquet are in folders by a column's value".to_owned());
+        }
         let chunks = self.tables.iter().flat_map(|entry| &entry.chunks);
         let total = chunks.fold(0_u64, |total, chunk| total.saturating_add(chunk.text_bytes));
         if total > 1 << 62 { Err("it is too large to be true".to_owned()) } else { Ok(()) }
@@ -89,11 +96,41 @@ impl TableEntry {
                     .check(self.table.key.len())
                     .map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
             }
+            self.check_parts(chunk).map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
             sum.add(chunk.sum);
         }
         if sum != self.sum {
             return Err(format!("the sums of the chunks of table {name} do not make the table's"));
         }
         Ok(())
+    }
+
+    /// Checks that the files of a chunk are for values of the partition column, and make the chunk.
+    fn check_parts(&self, chunk: &Chunk) -> Result<(), String> {
+        let columns = self.parquet_columns();
+        let column = columns.iter().find(|column| column.is_in_path);
+        if self.partition_column.is_some() != column.is_some() {
+            return Err("its partition column is none of its columns".to_owned());
+        }
+        let Some(column) = column else {
+            return match chunk.parts.is_empty() {
+                true => Ok(()),
+                false => Err("it has parts, and its table no partition column".to_owned()),
+            };
+        };
+        let mut values = BTreeSet::new();
+        let (mut rows, mut bytes) = (0_u64, 0_u64);
+        for part in &chunk.parts {
+            if column.path_text(part.value.as_deref()).is_none() || !values.insert(&part.value) {
+                return Err(format!("{:?} is no value of a folder of its own", part.value));
+            }
+            rows = rows.saturating_add(part.rows);
+            bytes = bytes.saturating_add(part.file_bytes);
+        }
+        if (rows, bytes) == (chunk.sum.rows, chunk.file_bytes) {
+            Ok(())
+        } else {
+            Err(format!("its parts have {rows} rows and {bytes} bytes"))
+        }
     }
 }

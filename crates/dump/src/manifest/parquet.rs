@@ -1,20 +1,54 @@
 //! Files of Parquet, and those of their odd values.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use codec::Codec;
 use progress::count;
+use serde::{Deserialize, Serialize};
 use server::catalogue;
 use server::quote_name;
 
 use super::{Chunk, Manifest, ODD_FOLDER, TableEntry};
 use crate::data_file::DataFile;
-use crate::data_file::parquet::ParquetContent;
+use crate::data_file::parquet::{OddFile, ParquetContent};
 use crate::value_text;
 
 /// The file name extension of odd values.
 const ODD_EXTENSION: &str = "tsv.zst";
+
+/// A file with those rows of a chunk that have one value of the partition column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The value that its folder is named for; `None` for NULL, and for values that no folder can be named for.
+    pub value: Option<String>,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of its rows as lines.
+    pub text_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// BLAKE3 of the file, in hexadecimal digits.
+    pub blake3: String,
+    /// Its values that are in a file beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub odd: Option<Box<OddFile>>,
+}
+
+impl Part {
+    /// A file that is still to be written.
+    pub(crate) fn planned(value: Option<String>) -> Part {
+        Part { value, rows: 0, text_bytes: 0, file_bytes: 0, blake3: String::new(), odd: None }
+    }
+}
+
+impl Chunk {
+    /// The files of its odd values.
+    pub(crate) fn odd_files(&self) -> impl Iterator<Item = &OddFile> {
+        self.odd.iter().chain(self.parts.iter().filter_map(|part| part.odd.as_ref())).map(|odd| &**odd)
+    }
+}
 
 impl TableEntry {
     /// The columns of its files of Parquet.
@@ -25,6 +59,7 @@ impl TableEntry {
             column_type: column.column_type.clone(),
             character_set: column.character_set.clone(),
             is_numbered: value_text::is_numbered(column, self.version),
+            is_in_path: self.partition_column.as_ref() == Some(&column.name),
         };
         self.columns().iter().map(column).collect()
     }
@@ -43,14 +78,19 @@ impl Manifest {
         for entry in &self.tables {
             let mut columns: BTreeMap<&str, u64> = BTreeMap::new();
             for (name, values) in
-                entry.chunks.iter().filter_map(|chunk| chunk.odd.as_ref()).flat_map(|odd| &odd.columns)
+                entry.chunks.iter().flat_map(Chunk::odd_files).flat_map(|odd| &odd.columns)
             {
                 *columns.entry(name).or_default() += values;
             }
             lines.extend(columns.into_iter().map(|(name, values)| {
+                let is_in_path = entry.partition_column.as_deref() == Some(name);
+                let (who, instead) = match is_in_path {
+                    true => ("the name of a folder", "they are in the folder of NULL instead"),
+                    false => ("Parquet", "NULL is in its files instead"),
+                };
                 format!(
-                    "column {} of table {}: Parquet can't hold {}; NULL is in its files instead, and load restores \
-                     what was there from the folder {ODD_FOLDER}",
+                    "column {} of table {}: {who} can't hold {}; {instead}, and load restores what was there from \
+                     the folder {ODD_FOLDER}",
                     quote_name(name),
                     entry.table.name,
                     count(values, "value"),
@@ -60,21 +100,87 @@ impl Manifest {
         lines
     }
 
+    /// The path of a file of a chunk, in the folder for a value.
+    pub(crate) fn part_path(
+        &self,
+        folder: &Path,
+        table: &TableEntry,
+        chunk: &Chunk,
+        value: Option<&str>,
+    ) -> PathBuf {
+        let name = format!("{:05}.{}", chunk.number, self.data_extension);
+        folder.join(&table.folder).join(value_folder(table, value)).join(name)
+    }
+
+    /// The path of the values that are not in that file.
+    pub(crate) fn part_odd_path(
+        &self,
+        folder: &Path,
+        table: &TableEntry,
+        chunk: &Chunk,
+        value: Option<&str>,
+    ) -> PathBuf {
+        let name = format!("{:05}.{ODD_EXTENSION}", chunk.number);
+        folder.join(ODD_FOLDER).join(&table.folder).join(value_folder(table, value)).join(name)
+    }
+
+    /// The files of a chunk whose rows are in folders.
+    pub(super) fn parts(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> Vec<DataFile> {
+        let columns = table.parquet_columns();
+        let in_path = columns.iter().find(|column| column.is_in_path);
+        let file = |part: &Part| {
+            let value = part.value.as_deref();
+            let content = ParquetContent {
+                columns: columns.clone(),
+                path_text: in_path.and_then(|column| column.path_text(value)).unwrap_or_default(),
+                odd: part
+                    .odd
+                    .as_ref()
+                    .map(|odd| Box::new(odd_file(odd, self.part_odd_path(folder, table, chunk, value)))),
+            };
+            DataFile {
+                path: self.part_path(folder, table, chunk, value),
+                offset: None,
+                codec: Codec::Plain,
+                bytes: part.file_bytes,
+                blake3: part.blake3.clone(),
+                text_bytes_max: part.text_bytes,
+                parquet: Some(content),
+                parts: None,
+            }
+        };
+        chunk.parts.iter().map(file).collect()
+    }
+
     /// What is needed to read a chunk's file.
     pub(super) fn parquet_content(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> ParquetContent {
+        let odd = |odd: &OddFile| Box::new(odd_file(odd, self.odd_path(folder, table, chunk)));
         ParquetContent {
             columns: table.parquet_columns(),
-            odd: chunk.odd.as_ref().map(|odd| {
-                Box::new(DataFile {
-                    path: self.odd_path(folder, table, chunk),
-                    offset: None,
-                    codec: Codec::Zstd,
-                    bytes: odd.file_bytes,
-                    blake3: odd.blake3.clone(),
-                    text_bytes_max: odd.text_bytes,
-                    parquet: None,
-                })
-            }),
+            path_text: Vec::new(),
+            odd: chunk.odd.as_deref().map(odd),
         }
     }
+}
+
+/// Whether a name in a table's folder is that of a folder for a value; no file of data has such a name.
+pub(crate) fn is_of_value(name: &OsStr) -> bool {
+    name.to_string_lossy().contains('=')
+}
+
+fn odd_file(odd: &OddFile, path: PathBuf) -> DataFile {
+    DataFile {
+        path,
+        offset: None,
+        codec: Codec::Zstd,
+        bytes: odd.file_bytes,
+        blake3: odd.blake3.clone(),
+        text_bytes_max: odd.text_bytes,
+        parquet: None,
+        parts: None,
+    }
+}
+
+fn value_folder(table: &TableEntry, value: Option<&str>) -> String {
+    parquet_rows::folder_name(table.partition_column.as_deref().unwrap_or_default(), value)
 }

@@ -3,7 +3,6 @@
 use server::Session;
 use server::catalogue::{Catalogue, Only};
 
-use disk::Output;
 
 use super::shared::{Job, Shared, is_damage};
 use crate::journal::Step;
@@ -41,7 +40,7 @@ pub(super) fn read_again(
     let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
         return Err(Error::Altered { table: name.to_string(), what });
     };
-    let entry = job.request.read.entry(&table)?;
+    let entry = job.request.entry(&table)?;
     // What was masked may have another name now.
     if !entry.masks.keys().eq(manifest.tables[at].masks.keys()) {
         return Err(Error::Altered { table: name.to_string(), what });
@@ -54,16 +53,13 @@ pub(super) fn read_again(
     let shared = Shared::new(job, manifest, None);
     (shared.state(at).planned, shared.state(at).open) = (true, 1);
     let chunk = Chunk::planned(0, Vec::new(), None);
-    let path = manifest.path(&job.request.folder, entry, &chunk);
-    let output = Output::create(&*job.context.disk, &path).map_err(Error::file(&path))?;
-    let (chunk, output) = match shared.rows(session, at, chunk, (output, &path)) {
+    let chunk = match shared.own_files(session, at, chunk) {
         // It is not that the table was altered.
         Err(Error::Server(source)) if is_damage(&source) => {
             return Err(Error::Object { object: format!("table {name}"), source: Box::new(source) });
         }
         read => read.map_err(|error| shared.explain_error(error, entry))?,
     };
-    output.finish().map_err(Error::file(&path))?;
     shared.chunk_done(session, at, Some(chunk))?;
     let state = std::mem::take(&mut *shared.state(at));
     state.store(&mut manifest.tables[at]);

@@ -8,6 +8,7 @@ use server::{Session, quote_name};
 
 use super::shared::{STOPPED, Shared};
 use crate::canonical::CanonicalLines;
+use crate::chunk_file::folders::Folders;
 use crate::chunk_file::{Writer, parquet};
 use crate::data_file::Text;
 use crate::manifest::{Chunk, SharedFilePart, TableEntry};
@@ -18,11 +19,23 @@ use progress::count;
 impl Shared<'_> {
     /// Reads a chunk into a file of its own.
     pub(super) fn read_alone(&self, session: &mut Session, table: usize, chunk: Chunk) -> Result<(), Error> {
-        let path = self.manifest.path(&self.job.request.folder, &self.manifest.tables[table], &chunk);
-        let output = Output::create(&*self.job.context.disk, &path).map_err(Error::file(&path))?;
-        let (chunk, output) = self.read(session, table, chunk, (output, &path))?;
-        output.finish().map_err(Error::file(&path))?;
+        let read = self.own_files(session, table, chunk);
+        let entry = &self.manifest.tables[table];
+        let chunk = read.map_err(|error| self.explain_error(error, entry))?;
         self.chunk_done(session, table, Some(chunk))
+    }
+
+    /// Reads a chunk into a file, or into files in folders by a column's value.
+    pub(super) fn own_files(&self, session: &mut Session, at: usize, chunk: Chunk) -> Result<Chunk, Error> {
+        let entry = &self.manifest.tables[at];
+        let path = self.manifest.path(&self.job.request.folder, entry, &chunk);
+        if entry.partition_column.is_some() {
+            return Ok(self.rows(session, at, chunk, (io::sink(), &path))?.0);
+        }
+        let output = Output::create(&*self.job.context.disk, &path).map_err(Error::file(&path))?;
+        let (chunk, output) = self.rows(session, at, chunk, (output, &path))?;
+        output.finish().map_err(Error::file(&path))?;
+        Ok(chunk)
     }
 
     /// Reads small tables into one file, one after the other. If one was altered the file is started again
@@ -100,7 +113,7 @@ impl Shared<'_> {
         }
     }
 
-    pub(super) fn rows<W: Write + Send>(
+    fn rows<W: Write + Send>(
         &self,
         session: &mut Session,
         at: usize,
@@ -135,6 +148,7 @@ impl Shared<'_> {
         let (written, output) = writer.end().map_err(Error::file(path))?;
         (chunk.file_bytes, chunk.blake3, chunk.odd) =
             (written.bytes, written.blake3, written.odd.map(Box::new));
+        chunk.parts = written.parts;
         session.execute(plan::RELEASE_LOCKS)?;
         self.refuse_odd(entry, &chunk)?;
         Ok((chunk, output))
@@ -151,8 +165,11 @@ impl Shared<'_> {
                 entry,
                 encodings: &self.encodings[at],
             };
-            let file = parquet::ParquetFile::new(to, place, chunk, request.codec.1)?;
-            return Ok(Writer::Parquet(Box::new(file)));
+            let level = request.codec.1;
+            return Ok(match entry.partition_column {
+                None => Writer::Parquet(Box::new(parquet::ParquetFile::whole(to, place, chunk, level)?)),
+                Some(_) => Writer::Folders(Box::new(Folders::new(to, (place, &self.folders[at]), chunk, level)?)),
+            });
         }
         let columns = select::literals(entry);
         let encoder = request.format.encoder(&entry.table.name, &columns, entry.history);
@@ -161,8 +178,8 @@ impl Shared<'_> {
 
     /// An error if values that Parquet can't hold end the dump.
     fn refuse_odd(&self, entry: &TableEntry, chunk: &Chunk) -> Result<(), Error> {
-        match chunk.odd.as_ref().and_then(|odd| odd.columns.first_key_value()) {
-            Some((column, values)) if self.job.request.odd == OddPolicy::Fail => {
+        match chunk.odd_files().find_map(|odd| odd.columns.first_key_value()) {
+            Some((column, values)) if self.job.request.parquet.odd == OddPolicy::Fail => {
                 Err(Error::Mismatch(format!(
                     "column {} of table {} has {} that its type of Parquet can't hold; without --odd fail they go \
                  into the folder odd, and load puts them back",

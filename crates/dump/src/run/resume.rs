@@ -9,7 +9,7 @@ use server::definition::without_counter;
 use server::{Session, TableName};
 
 use super::DumpRequest;
-use crate::manifest::{self, Manifest, Source, TableEntry};
+use crate::manifest::{self, Manifest, Source, TableEntry, is_of_value};
 use crate::{Context, Error, journal};
 use progress::count;
 
@@ -126,7 +126,7 @@ impl StoppedDump {
     fn has_files(&self, context: &Context, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
             let file = self.manifest.data_file(&request.folder, entry, chunk);
-            file.with_odd().all(|file| context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len)))
+            file.files().all(|file| context.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len)))
         })
     }
 }
@@ -139,6 +139,7 @@ fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
         && (old.table.created == new.table.created && !new.table.created.is_empty())
         && (old.data, old.history, &old.condition) == (new.data, new.history, &new.condition)
         && masks(old) == masks(new)
+        && (&old.partition_column, &old.bloom) == (&new.partition_column, &new.bloom)
 }
 
 /// Removes the data files of a table.
@@ -147,15 +148,19 @@ pub(super) fn clear_table(disk: &dyn Disk, folder: &Path, entry: &TableEntry) ->
     clear(disk, &folder.join(manifest::ODD_FOLDER).join(&entry.folder))
 }
 
-/// Removes a folder of data files.
+/// Removes a folder of data files, and those for values of a column in it.
 fn clear(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let names = match disk.list(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         names => names.map_err(Error::file(folder))?,
     };
     for name in names {
-        let path = folder.join(name);
-        disk.remove(&path).map_err(Error::file(&path))?;
+        let path = folder.join(&name);
+        if is_of_value(&name) {
+            clear(disk, &path)?;
+        } else {
+            disk.remove(&path).map_err(Error::file(&path))?;
+        }
     }
     disk.remove_folder(folder).map_err(Error::file(folder))
 }

@@ -9,6 +9,7 @@ use server::definition::with_counter;
 
 use super::{Context, DumpRequest};
 use crate::Error;
+use crate::chunk_file::folders::FolderNames;
 use crate::journal::Journal;
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::parallel::Failure;
@@ -50,6 +51,8 @@ pub(super) struct Shared<'a> {
     pub(super) tallies: Vec<TableProgress>,
     /// The encodings of each table's Parquet files.
     pub(super) encodings: Vec<Encodings>,
+    /// The folders of each table's files, if it has some.
+    pub(super) folders: Vec<FolderNames>,
     /// Tables that are locked until all are read, because no snapshot covers them.
     pub(super) locked: Mutex<(usize, Option<Hold>)>,
     /// Tables that DDL changed, and what was observed.
@@ -83,6 +86,7 @@ impl<'a> Shared<'a> {
             states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
             tallies: manifest.tables.iter().map(tally).collect(),
             encodings: manifest.tables.iter().map(|_| Encodings::default()).collect(),
+            folders: manifest.tables.iter().map(|_| FolderNames::default()).collect(),
             locked: Mutex::new((unversioned, locks)),
             altered: Mutex::default(),
             damaged: Mutex::default(),

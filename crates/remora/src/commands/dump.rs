@@ -10,7 +10,8 @@ use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
 use dump::{
-    Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, Pattern, ReadRequest, Selection,
+    ColumnNames, Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, ParquetRequest,
+    Pattern, ReadRequest, Selection,
 };
 use failure::usage;
 use progress::{Progress, count};
@@ -117,6 +118,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HOW", value_parser = odd)]
     odd: Option<OddPolicy>,
 
+    /// Put rows into folders by the value of this column, as Hive does: day=2026-11-28. The column is in the
+    /// names of the folders then, and in no file. In every table that has it, or in some: db.table:COLUMN, with
+    /// * and ?. May be given several times, for other tables
+    #[arg(long, value_name = "[TABLE:]COLUMN")]
+    partition: Vec<String>,
+
+    /// Write Bloom filters for this column, by which a reader that looks for one value leaves most of a file
+    /// out. In every table that has it, or in some: db.table:COLUMN, with * and ?. May be given several times
+    #[arg(long, value_name = "[TABLE:]COLUMN")]
+    bloom: Vec<String>,
+
     /// zstd, lz4, gzip, column or none, with a level after a colon: zstd:3. Column mode makes the smallest
     /// files, which only remora reads. Parquet takes zstd or none [default: zstd:1, for parquet zstd:3]
     #[arg(long, value_name = "CODEC", value_parser = compression)]
@@ -194,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         resume: arguments.resume,
         format: arguments.format,
         codec: compress(arguments)?,
-        odd: odd_policy(arguments)?,
+        parquet: parquet(arguments)?,
         definer: arguments.definer.clone().unwrap_or_default(),
     };
     let summary = dump::dump(&world, &target, &request)?;
@@ -282,12 +294,28 @@ fn odd(text: &str) -> Result<OddPolicy, String> {
     }
 }
 
-/// What becomes of odd values, which only Parquet has.
-fn odd_policy(arguments: &Arguments) -> anyhow::Result<OddPolicy> {
-    match arguments.odd {
-        Some(_) if arguments.format != Format::Parquet => Err(usage("--odd goes with --format parquet")),
-        given => Ok(given.unwrap_or_default()),
+/// What is only for files of Parquet.
+fn parquet(arguments: &Arguments) -> anyhow::Result<ParquetRequest> {
+    let given = [
+        ("--odd", arguments.odd.is_some()),
+        ("--partition", !arguments.partition.is_empty()),
+        ("--bloom", !arguments.bloom.is_empty()),
+    ];
+    if arguments.format != Format::Parquet
+        && let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given)
+    {
+        return Err(usage(format!("{option} goes with --format parquet")));
     }
+    let columns = |texts: &[String]| {
+        let mut columns = ColumnNames::default();
+        texts.iter().for_each(|text| columns.add(text));
+        columns
+    };
+    Ok(ParquetRequest {
+        odd: arguments.odd.unwrap_or_default(),
+        partition: columns(&arguments.partition),
+        bloom: columns(&arguments.bloom),
+    })
 }
 
 /// The compression that was asked for, or what is usual for the format.
