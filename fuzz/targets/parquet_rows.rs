@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         _ => [&[0xff; 4], bytes].concat(),
     };
     let format = Format::of(&file).expect("it begins like one");
-    let options = Options { nested_json: true, int96: Some(Int96::Utc), fields: None };
+    let options = Options { nested_json: true, int96: Some(Int96::Utc), ..Options::default() };
     let Ok(table) = Table::open(&Memory(file.clone()), format, &options) else { return };
     let lines = Arc::new(table).lines(Arc::new(Memory(file)));
     lines.take(TEXT_BYTES_MAX).read_to_end(&mut Vec::new()).ok();

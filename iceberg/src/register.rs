@@ -108,6 +108,12 @@ fn is_of_one_table(error: &anyhow::Error) -> bool {
 impl Run<'_> {
     fn table(&self, entry: &TableEntry) -> Result<Outcome> {
         check_name(&entry.table.name)?;
+        if let Some(column) = &entry.partition_column {
+            bail!(
+                "its rows are in folders by column {column}, which is in none of its files, and Iceberg would not \
+                 have it; dump the table without --partition"
+            );
+        }
         let table = self.warehouse.table(&entry.table.name)?;
         let before = table.current.as_ref().and_then(|(metadata, _)| registered(metadata, &self.manifest.id));
         if let Some(snapshot) = before {

@@ -144,9 +144,8 @@ impl DataFile {
         each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         for part in self.parts.iter().flatten() {
-            let named = |error: io::Error| {
-                io::Error::new(error.kind(), format!("{}: {error}", part.path.display()))
-            };
+            let named =
+                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", part.path.display()));
             part.read(disk, each).map_err(named)?;
         }
         if self.parts.is_some() {

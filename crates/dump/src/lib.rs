@@ -60,6 +60,7 @@ pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, WriteRequest, load};
 pub use manifest::{Chunk, EarlierState, Manifest, Part, SharedFilePart, Source, TableEntry};
 pub use mask::{MaskKey, Masks, ValueMask};
+pub use parquet_rows::EncodingSet;
 pub use reading::{Limits, ReadRequest};
 pub use run::{DumpRequest, DumpSummary, OddPolicy, ParquetRequest, dump};
 pub use selection::{ColumnNames, Conditions, Pattern, Selection};

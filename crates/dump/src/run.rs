@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use codec::Codec;
 use disk::Disk;
+use parquet_rows::EncodingSet;
 use server::Target;
 use server::catalogue::{Catalogue, KnownTables, settled_before};
 
@@ -55,6 +56,8 @@ pub struct ParquetRequest {
     pub partition: ColumnNames,
     /// Columns with Bloom filters.
     pub bloom: ColumnNames,
+    /// Which encodings are tried.
+    pub encodings: EncodingSet,
 }
 
 /// What becomes of values that a column's type of Parquet can't hold.

@@ -38,7 +38,23 @@ pub(crate) fn options(request: &Request) -> Options {
         nested_json: request.nested_json,
         int96: request.int96,
         fields: request.hints.json_keys.as_ref().map(|json| json.keys.clone()),
+        in_path: Vec::new(),
     }
+}
+
+/// The columns that the folders of a file are named for, as by Hive: `day=2026-11-28`.
+///
+/// # Errors
+/// When there are none.
+pub(crate) fn columns_in_path(path: &Path) -> Result<Vec<(String, Option<String>)>, Error> {
+    let column = |folder: &Path| parquet_rows::parse_folder_name(folder.file_name()?.to_str()?);
+    let mut columns: Vec<_> = path.ancestors().skip(1).map_while(column).collect();
+    columns.reverse();
+    if columns.is_empty() {
+        let name = path.display();
+        return Err(Error::Mismatch(format!("--hive: {name} is in no folder that is named COLUMN=VALUE")));
+    }
+    Ok(columns)
 }
 
 /// The columns of a file, if it is such a file.

@@ -43,6 +43,8 @@ pub struct Request {
     pub nested_json: bool,
     /// In which zone the times of 96 bits in Parquet files are; without it they are refused.
     pub int96: Option<Int96>,
+    /// Whether the names of folders have columns: `day=2026-11-28`.
+    pub hive: bool,
     /// The file to read from a zip archive with several.
     pub member: Option<String>,
     /// The maximum number of bad rows before the import fails.
@@ -90,6 +92,7 @@ impl Request {
             ("--sql-mode", self.sql_mode.clone()),
             ("--nested", self.nested_json.then(|| "json".to_owned())),
             ("--int96", self.int96.map(|zone| format!("{zone:?}"))),
+            ("--hive", self.hive.then(|| "yes".to_owned())),
             ("--round", self.round.then(|| "yes".to_owned())),
             (
                 "the options about the form of the files",

@@ -71,7 +71,7 @@ pub fn preview(request: &Request, stdin: Option<Stdin>, context: &Context<'_>) -
 
 /// How the files of a request are read.
 fn reading(request: &Request, twice: bool) -> Reading<'_> {
-    Reading { twice, member: request.member.as_deref(), typed: foreign::options(request) }
+    Reading { twice, member: request.member.as_deref(), typed: foreign::options(request), hive: request.hive }
 }
 
 /// Imports files into a table.

@@ -64,6 +64,8 @@ pub struct Reading<'a> {
     pub member: Option<&'a str>,
     /// What is said about files with typed columns.
     pub typed: Options,
+    /// Whether the names of their folders have columns, too.
+    pub hive: bool,
 }
 
 impl<'a> Files<'a> {
@@ -251,12 +253,19 @@ impl File {
 /// A named file, or its member that has the rows.
 fn named(disk: &dyn Disk, path: &Path, stat: Stat, reading: &Reading<'_>) -> Result<Body, Error> {
     let member = reading.member;
+    let mut typed = reading.typed.clone();
+    if reading.hive {
+        typed.in_path = foreign::columns_in_path(path)?;
+    }
     if member.is_none()
-        && let Some(table) = foreign::open(disk, (path, &stat), &reading.typed)?
+        && let Some(table) = foreign::open(disk, (path, &stat), &typed)?
     {
         return Ok(Body::Typed(path.to_path_buf(), stat, table));
     }
     let name = || path.display().to_string();
+    if reading.hive {
+        return Err(Error::Mismatch(format!("{}: --hive is for files of Parquet and Arrow", name())));
+    }
     let failed = |source| Error::Read { name: name(), source };
     let mut file = disk.open(path).map_err(failed)?;
     let mut magic = [0; 4];

@@ -11,9 +11,22 @@ use parquet::schema::types::{ColumnPath, Type};
 use crate::Error;
 use crate::leaf::{Leaf, Values};
 
+/// Encodings that are tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EncodingSet {
+    /// Those that all readers know.
+    #[default]
+    Known,
+    /// Also one that some readers don't know: numbers split into their bytes.
+    New,
+}
+
 /// The encodings of a table's files. The first file with rows chooses them, for all that share this.
 #[derive(Clone, Debug, Default)]
-pub struct Encodings(Arc<OnceLock<Vec<Choice>>>);
+pub struct Encodings {
+    set: EncodingSet,
+    chosen: Arc<OnceLock<Vec<Choice>>>,
+}
 
 /// How a field is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +38,12 @@ pub(crate) struct Choice {
 }
 
 impl Encodings {
+    /// Those that are chosen among some.
+    #[must_use]
+    pub fn of(set: EncodingSet) -> Encodings {
+        Encodings { set, chosen: Arc::default() }
+    }
+
     /// What was chosen, or is chosen now by these rows: those of all fields, frozen.
     pub(crate) fn get(
         &self,
@@ -32,16 +51,16 @@ impl Encodings {
         leaves: &[&Leaf],
         base: &dyn Fn() -> WriterPropertiesBuilder,
     ) -> Result<&[Choice], Error> {
-        if let Some(chosen) = self.0.get() {
+        if let Some(chosen) = self.chosen.get() {
             return Ok(chosen);
         }
         let fields = fields(schema);
         let chosen: Vec<Choice> = leaves
             .iter()
             .zip(fields)
-            .map(|(leaf, (field, path))| choose(leaf, field, &path, base))
+            .map(|(leaf, (field, path))| choose(leaf, (field, &path), self.set, base))
             .collect::<Result<_, _>>()?;
-        Ok(self.0.get_or_init(|| chosen))
+        Ok(self.chosen.get_or_init(|| chosen))
     }
 }
 
@@ -99,10 +118,16 @@ fn fields(schema: &Type) -> Vec<(&Arc<Type>, ColumnPath)> {
     schema.get_fields().iter().map(|field| (field, path(field))).collect()
 }
 
-/// The encodings that all readers know for such values. Splitting numbers into their bytes is not among them:
-/// Spark 3.5 refuses it for integers, DuckDB and polars for decimals of more than 64 bits.
-fn candidates(values: &Values) -> &'static [Encoding] {
+/// The encodings that are tried for such values. Numbers that are split into their bytes are often smaller if
+/// they are measured ones, but Spark 3.5 refuses them, and DuckDB and polars decimals of more than 64 bits.
+fn candidates(values: &Values, set: EncodingSet) -> &'static [Encoding] {
     match values {
+        Values::Int32(_) | Values::Int64(_) if set == EncodingSet::New => {
+            &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED, Encoding::BYTE_STREAM_SPLIT]
+        }
+        Values::Float(_) | Values::Double(_) if set == EncodingSet::New => {
+            &[Encoding::PLAIN, Encoding::BYTE_STREAM_SPLIT]
+        }
         Values::Bool(_) => &[Encoding::RLE],
         Values::Int32(_) | Values::Int64(_) => &[Encoding::PLAIN, Encoding::DELTA_BINARY_PACKED],
         Values::Float(_) | Values::Double(_) => &[Encoding::PLAIN],
@@ -126,8 +151,8 @@ fn are_large(values: &Values) -> bool {
 
 fn choose(
     leaf: &Leaf,
-    field: &Arc<Type>,
-    path: &ColumnPath,
+    (field, path): (&Arc<Type>, &ColumnPath),
+    set: EncodingSet,
     base: &dyn Fn() -> WriterPropertiesBuilder,
 ) -> Result<Choice, Error> {
     let schema = Arc::new(Type::group_type_builder("schema").with_fields(vec![field.clone()]).build()?);
@@ -147,7 +172,7 @@ fn choose(
         return Ok(best);
     }
     let mut least = usize::MAX;
-    for encoding in candidates(&leaf.values) {
+    for encoding in candidates(&leaf.values, set) {
         let choice = Choice { has_dictionary: false, encoding: *encoding };
         let bytes = bytes(choice)?;
         if bytes < least {

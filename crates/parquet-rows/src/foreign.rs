@@ -24,6 +24,8 @@ mod time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow_array::{ArrayRef, StringArray};
+
 pub use error::Error;
 pub use input::Input;
 pub use kind::{Column, Kind};
@@ -50,6 +52,8 @@ pub struct Options {
     pub int96: Option<Int96>,
     /// The columns to read, in this order; `None` for all.
     pub fields: Option<Vec<String>>,
+    /// Columns that the file's path has, and their value in all rows; `None` for NULL.
+    pub in_path: Vec<(String, Option<String>)>,
 }
 
 impl Options {
@@ -108,6 +112,9 @@ pub struct Table {
     /// The columns that are read, in the order of the text, and where they are in the file.
     columns: Vec<Column>,
     places: Vec<usize>,
+    /// How many columns the file has. A place from there on is one of those in the path, with these values.
+    in_file: usize,
+    in_path: Vec<Option<String>>,
     length: u64,
     /// The columns whose times do not fit into TIMESTAMP, as far as rows were read.
     beyond: Vec<AtomicBool>,
@@ -132,10 +139,18 @@ impl Table {
                 File::Arrow(Arc::new(arrow_file::File::open(input, options, is_stream)?))
             }
         };
-        let all = match &file {
+        let own = match &file {
             File::Parquet(file) => &file.columns,
             File::Arrow(file) => &file.columns,
         };
+        let in_file = own.len();
+        // Another file may have NULL.
+        let of_path = |(name, _): &(String, Option<String>)| Column {
+            name: name.clone(),
+            kind: Kind::InPath,
+            required: false,
+        };
+        let all: Vec<Column> = own.iter().cloned().chain(options.in_path.iter().map(of_path)).collect();
         let places: Vec<usize> = match &options.fields {
             None => (0..all.len()).collect(),
             Some(fields) => {
@@ -147,18 +162,27 @@ impl Table {
             }
         };
         let columns: Vec<Column> = places.iter().filter_map(|place| all.get(*place).cloned()).collect();
-        if columns.is_empty() {
+        if places.iter().all(|place| *place >= in_file) {
             let what = "it has no columns".to_owned();
             return Err(Error::Damaged { format: format.name(), what });
         }
         for (at, column) in columns.iter().enumerate() {
             kind::check_nested(column, options.nested_json)?;
             if columns.iter().take(at).any(|other| other.name == column.name) {
-                return Err(Error::column(&column.name, "the file has two columns of this name"));
+                return Err(Error::column(
+                    &column.name,
+                    match column.kind {
+                        Kind::InPath => {
+                            "it is in the file and in its path; without --hive that of the file is read"
+                        }
+                        _ => "the file has two columns of this name",
+                    },
+                ));
             }
         }
         let beyond = columns.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok(Table { format, file, columns, places, length: input.length(), beyond })
+        let in_path = options.in_path.iter().map(|(_, value)| value.clone()).collect();
+        Ok(Table { format, file, columns, places, in_file, in_path, length: input.length(), beyond })
     }
 
     /// The format.
@@ -222,6 +246,24 @@ impl Table {
         self.columns.clone_from(&first.columns);
         self.places = places;
         Ok(())
+    }
+
+    /// Where the columns are that the file itself has.
+    fn places_in_file(&self) -> Vec<usize> {
+        self.places.iter().copied().filter(|place| *place < self.in_file).collect()
+    }
+
+    /// Adds the values of columns in the path to those of the file's columns.
+    fn with_path(&self, arrays: Vec<ArrayRef>, rows: usize) -> Vec<ArrayRef> {
+        let mut own = arrays.into_iter();
+        let array = |place: &usize| match place.checked_sub(self.in_file) {
+            None => own.next(),
+            Some(at) => {
+                let value = self.in_path.get(at).and_then(Option::as_deref);
+                Some(Arc::new(StringArray::from(vec![value; rows])) as ArrayRef)
+            }
+        };
+        self.places.iter().filter_map(array).collect()
     }
 
     /// Whether all times of a column fit into TIMESTAMP, of the rows that were read until now.

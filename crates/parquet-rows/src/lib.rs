@@ -24,7 +24,7 @@ mod value;
 mod writer;
 
 pub use column::Column;
-pub use encoding::Encodings;
+pub use encoding::{EncodingSet, Encodings};
 pub use error::Error;
 pub use line::OddValue;
 pub use path::{PATH_NULL, folder_name, parse_folder_name};

@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
 
 use bytes::Bytes;
-use parquet::basic::{LogicalType, Type as PhysicalType};
+use parquet::basic::{Encoding, LogicalType, Type as PhysicalType};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet_rows::{Column, OddValue, Options, Reader, Writer, Written};
+use parquet_rows::{Column, EncodingSet, Encodings, OddValue, Options, Reader, Writer, Written};
 use proptest::prelude::*;
 
 fn column(column_type: &str, character_set: Option<&str>) -> Column {
@@ -320,4 +320,31 @@ fn a_bloom_filter_is_as_large_as_its_values_need() {
     // Ten bits for a value make one wrong answer in a hundred; a size is a power of two.
     let (few, many) = (bytes(100), bytes(20_000));
     assert!(few <= 512 && (20_000..80_000).contains(&many), "{few} {many}");
+}
+
+#[test]
+fn numbers_are_split_into_their_bytes_only_if_that_is_asked_for() {
+    let columns = [
+        Column { name: "f".to_owned(), ..column("float", None) },
+        Column { name: "i".to_owned(), ..column("int", None) },
+        Column { name: "d".to_owned(), ..column("decimal(30,2)", None) },
+    ];
+    let mut random = 1_u64;
+    let mut lines = String::new();
+    for at in 0..20_000_u32 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let f = 20.0 + (f64::from(at) / 9000.0).sin();
+        let f = format!("{:.4}", f).parse::<f32>().unwrap();
+        lines.push_str(&format!("{f}\t{}\t{}.25\n", random >> 41, random >> 40));
+    }
+    for (set, wanted) in [(EncodingSet::Known, [false; 3]), (EncodingSet::New, [true, true, false])] {
+        let options = Options { level: 3, encodings: Encodings::of(set), ..Options::default() };
+        let (file, ..) = written_with(options, &columns, lines.as_bytes(), usize::MAX);
+        let reader = SerializedFileReader::new(file.clone()).unwrap();
+        let group = reader.metadata().row_group(0);
+        let found = [0, 1, 2]
+            .map(|at| group.column(at).encodings().any(|encoding| encoding == Encoding::BYTE_STREAM_SPLIT));
+        assert_eq!(found, wanted);
+        assert_eq!(back(&columns, file, Vec::new()).unwrap(), lines.as_bytes());
+    }
 }

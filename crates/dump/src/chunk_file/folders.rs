@@ -165,7 +165,8 @@ impl<'a, W: Write + Send> Folders<'a, W> {
             path_text: self.column.path_text(value.as_deref()).unwrap_or_default(),
             odd_path: manifest.part_odd_path(folder, entry, &self.chunk, value.as_deref()),
         };
-        let file = ParquetFile::new(Output::create(disk, &path)?, self.place, (&self.chunk, slot), self.level)?;
+        let file =
+            ParquetFile::new(Output::create(disk, &path)?, self.place, (&self.chunk, slot), self.level)?;
         Ok(OpenFile { file: Box::new(file), part: Part::planned(value) })
     }
 
@@ -203,12 +204,17 @@ impl FolderNames {
         if names.len() == FOLDERS_MAX {
             return Err(io::Error::other(too_many()));
         }
-        match disk.create_folder(folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        new_folder(disk, folder)?;
         names.insert(name);
         Ok(())
+    }
+}
+
+/// Makes a folder in which files are durable; one that is there stays.
+pub(super) fn new_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    match disk.create_folder(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.and_then(|()| disk.sync_folder(folder.parent().unwrap_or(folder))),
     }
 }
 
@@ -220,4 +226,34 @@ fn value(line: &[u8], at: usize) -> &[u8] {
         Some(before) => ends.nth(before).map_or(line.len(), |end| end + 1),
     };
     &line[from..ends.next().unwrap_or(line.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use disk::RealDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_table_has_no_more_folders_than_readers_can_list() {
+        let place = tempfile::tempdir().unwrap();
+        let names = FolderNames::default();
+        let make = |name: &str| names.make(&RealDisk, &place.path().join(name), &|| "too many".to_owned());
+        make("k=1").unwrap();
+        make("k=1").unwrap();
+        std::fs::create_dir(place.path().join("k=2")).unwrap();
+        make("k=2").unwrap();
+        let others = (2..FOLDERS_MAX).map(|number| format!("other {number}"));
+        names.0.lock().unwrap().extend(others);
+        make("k=1").unwrap();
+        assert_eq!(make("k=3").unwrap_err().to_string(), "too many");
+        assert!(!place.path().join("k=3").exists());
+    }
+
+    #[test]
+    fn a_value_is_found_in_a_line() {
+        let line = b"1\t\\N\ttext";
+        assert_eq!([0, 1, 2].map(|at| value(line, at)), [&b"1"[..], b"\\N", b"text"]);
+        assert_eq!(value(b"", 0), b"");
+    }
 }

@@ -7,6 +7,7 @@ use codec::Codec;
 use disk::{Disk, Output};
 use parquet_rows::{Encodings, OddValue, Options, Writer as Rows};
 
+use super::folders::new_folder;
 use crate::data_file::parquet::OddFile;
 use crate::data_file::{Hashed, Text, Written};
 use crate::manifest::{Chunk, Manifest, TableEntry};
@@ -71,7 +72,12 @@ fn sorted_by(entry: &TableEntry, chunk: &Chunk) -> Vec<usize> {
 
 impl<'a, W: Write + Send> ParquetFile<'a, W> {
     /// The only file of a chunk.
-    pub(crate) fn whole(to: W, place: Place<'a>, chunk: &Chunk, level: u32) -> io::Result<ParquetFile<'a, W>> {
+    pub(crate) fn whole(
+        to: W,
+        place: Place<'a>,
+        chunk: &Chunk,
+        level: u32,
+    ) -> io::Result<ParquetFile<'a, W>> {
         let odd_path = place.manifest.odd_path(place.folder, place.entry, chunk);
         ParquetFile::new(to, place, (chunk, Slot { path_text: Vec::new(), odd_path }), level)
     }
@@ -132,13 +138,10 @@ impl<'a, W: Write + Send> ParquetFile<'a, W> {
 impl OddWriter<'_> {
     fn add(&mut self, value: &OddValue) -> io::Result<()> {
         if self.file.is_none() {
-            let above: Vec<&Path> = self.path.ancestors().skip(1).take_while(|at| *at != self.folder).collect();
+            let above: Vec<&Path> =
+                self.path.ancestors().skip(1).take_while(|at| *at != self.folder).collect();
             for folder in above.into_iter().rev() {
-                match self.disk.create_folder(folder) {
-                    // The folders of other chunks are there.
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    made => made?,
-                }
+                new_folder(self.disk, folder)?;
             }
             let output = Output::create(self.disk, &self.path)?;
             self.file = Some(Text::new(output, CODEC, None)?);

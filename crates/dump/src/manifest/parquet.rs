@@ -77,8 +77,7 @@ impl Manifest {
         let mut lines = Vec::new();
         for entry in &self.tables {
             let mut columns: BTreeMap<&str, u64> = BTreeMap::new();
-            for (name, values) in
-                entry.chunks.iter().flat_map(Chunk::odd_files).flat_map(|odd| &odd.columns)
+            for (name, values) in entry.chunks.iter().flat_map(Chunk::odd_files).flat_map(|odd| &odd.columns)
             {
                 *columns.entry(name).or_default() += values;
             }
@@ -98,6 +97,25 @@ impl Manifest {
             }));
         }
         lines
+    }
+
+    /// For each partition column of text whose values readers take for other ones, a line that says so.
+    #[must_use]
+    pub fn mistaken(&self) -> Vec<String> {
+        let line = |entry: &TableEntry| {
+            let name = entry.partition_column.as_ref()?;
+            let column = entry.columns().into_iter().find(|column| column.name == *name)?;
+            column.character_set.as_ref()?;
+            let parts = entry.chunks.iter().flat_map(|chunk| &chunk.parts);
+            let value = mistaken(parts.filter_map(|part| part.value.as_deref()))?;
+            Some(format!(
+                "column {} of table {}: polars, pyarrow and Spark take the text '{value}' in the name of a folder \
+                 for a number, unless they are told that the column is text",
+                quote_name(name),
+                entry.table.name
+            ))
+        };
+        self.tables.iter().filter_map(line).collect()
     }
 
     /// The path of a file of a chunk, in the folder for a value.
@@ -168,6 +186,18 @@ pub(crate) fn is_of_value(name: &OsStr) -> bool {
     name.to_string_lossy().contains('=')
 }
 
+/// The first text that a reader takes for another one if it takes all of them for numbers.
+fn mistaken<'v>(values: impl Iterator<Item = &'v str>) -> Option<&'v str> {
+    let mut first = None;
+    for value in values {
+        // Not those that are written as words.
+        value.parse::<f64>().ok().filter(|_| value.contains(|char: char| char.is_ascii_digit()))?;
+        let is_same = value.parse::<i128>().is_ok_and(|number| number.to_string() == value);
+        first = first.or((!is_same).then_some(value));
+    }
+    first
+}
+
 fn odd_file(odd: &OddFile, path: PathBuf) -> DataFile {
     DataFile {
         path,
@@ -183,4 +213,23 @@ fn odd_file(odd: &OddFile, path: PathBuf) -> DataFile {
 
 fn value_folder(table: &TableEntry, value: Option<&str>) -> String {
     parquet_rows::folder_name(table.partition_column.as_deref().unwrap_or_default(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_mistaken_for_numbers_if_all_of_them_look_like_some() {
+        for (values, wanted) in [
+            (&["7", "-8"][..], None),
+            (&["7", "007", "008"], Some("007")),
+            (&["1.50"], Some("1.50")),
+            (&["007", "x"], None),
+            (&["2026-11-28"], None),
+            (&[], None),
+        ] {
+            assert_eq!(mistaken(values.iter().copied()), wanted, "{values:?}");
+        }
+    }
 }

@@ -3,7 +3,6 @@
 use server::Session;
 use server::catalogue::{Catalogue, Only};
 
-
 use super::shared::{Job, Shared, is_damage};
 use crate::journal::Step;
 use crate::manifest::{Chunk, Manifest};

@@ -52,7 +52,9 @@ impl DumpRequest {
             let why = match find(name) {
                 None => COMPUTED,
                 Some(_) if entry.partition_column.as_ref() == Some(name) => "it is in the names of folders",
-                Some(found) if !found.can_have_bloom() => "a Bloom filter is for numbers, times, texts and bytes",
+                Some(found) if !found.can_have_bloom() => {
+                    "a Bloom filter is for numbers, times, texts and bytes"
+                }
                 Some(_) => {
                     entry.bloom.push(name.clone());
                     continue;

@@ -168,7 +168,9 @@ impl Shared<'_> {
             let level = request.codec.1;
             return Ok(match entry.partition_column {
                 None => Writer::Parquet(Box::new(parquet::ParquetFile::whole(to, place, chunk, level)?)),
-                Some(_) => Writer::Folders(Box::new(Folders::new(to, (place, &self.folders[at]), chunk, level)?)),
+                Some(_) => {
+                    Writer::Folders(Box::new(Folders::new(to, (place, &self.folders[at]), chunk, level)?))
+                }
             });
         }
         let columns = select::literals(entry);

@@ -85,7 +85,7 @@ impl<'a> Shared<'a> {
             pace: request.chunk_size(&manifest.tables, job.request.format),
             states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
             tallies: manifest.tables.iter().map(tally).collect(),
-            encodings: manifest.tables.iter().map(|_| Encodings::default()).collect(),
+            encodings: manifest.tables.iter().map(|_| Encodings::of(job.request.parquet.encodings)).collect(),
             folders: manifest.tables.iter().map(|_| FolderNames::default()).collect(),
             locked: Mutex::new((unversioned, locks)),
             altered: Mutex::default(),

@@ -85,7 +85,7 @@ impl Declaration<'_> {
     ) -> Result<Declared, Error> {
         let digits = |fraction: u8| if self.habits.roomy { 6 } else { fraction.min(6) };
         Ok(match column.kind {
-            Kind::Null => own(stats.decide_by(self.habits)),
+            Kind::Null | Kind::InPath => own(stats.decide_by(self.habits)),
             Kind::Boolean => Declared::kind(ColumnKind::Boolean),
             Kind::Integer { bytes, unsigned } => Declared::kind(ColumnKind::Int { bytes, unsigned }),
             Kind::Decimal { precision, scale } => decimal(column, precision, scale)?,

@@ -71,6 +71,8 @@ pub enum Kind {
     Geometry,
     /// Lists, structures and maps, written as JSON.
     Nested,
+    /// One text for all rows, which the file's path has, and which may be of any type.
+    InPath,
 }
 
 impl Kind {
@@ -110,6 +112,7 @@ impl fmt::Display for Kind {
             Kind::Uuid => f.write_str("UUID"),
             Kind::Geometry => f.write_str("geometry"),
             Kind::Nested => f.write_str("nested"),
+            Kind::InPath => f.write_str("in the path"),
         }
     }
 }

@@ -64,8 +64,8 @@ pub struct Lines {
 impl Lines {
     pub(crate) fn new(table: Arc<Table>, input: Arc<dyn Input>) -> Lines {
         let batches = match &table.file {
-            File::Parquet(file) => Batches::Parquet(file.batches(input, table.places.clone())),
-            File::Arrow(file) => Batches::Arrow(file.batches(input, table.places.clone())),
+            File::Parquet(file) => Batches::Parquet(file.batches(input, table.places_in_file())),
+            File::Arrow(file) => Batches::Arrow(file.batches(input, table.places_in_file())),
         };
         let mut text = Vec::with_capacity(PART_BYTES + PART_BYTES / 2);
         for (at, column) in table.columns.iter().enumerate() {
@@ -88,7 +88,10 @@ impl Lines {
                     Batches::Arrow(batches) => batches.next()?,
                 };
                 self.ended = next.is_none();
-                self.batch = next.map(|(arrays, rows)| Batch { arrays, rows, next: 0 });
+                self.batch = next.map(|(arrays, rows)| {
+                    let arrays = self.table.with_path(arrays, rows);
+                    Batch { arrays, rows, next: 0 }
+                });
                 if let Some(batch) = &self.batch {
                     self.look_at_times(batch);
                 }
@@ -239,7 +242,7 @@ fn write(
 
 /// Whether the text of such values may have bytes with a meaning in lines.
 fn may_need_escapes(kind: Kind) -> bool {
-    matches!(kind, Kind::Text | Kind::Json | Kind::Nested)
+    matches!(kind, Kind::Text | Kind::Json | Kind::Nested | Kind::InPath)
 }
 
 /// Writes a row that has values which no column holds, as far as they can be shown.

@@ -167,3 +167,34 @@ fn times_beyond_timestamp_are_noticed() {
     }
     let _ = Int96::Utc;
 }
+
+#[test]
+fn columns_of_the_path_stand_behind_those_of_the_file() {
+    use arrow_array::Int32Array;
+    let ids = || Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef;
+    let file = parquet(&batch(vec![("a", ids()), ("b", ids())]), None);
+    let in_path =
+        |value: Option<&str>| vec![("k".to_owned(), value.map(str::to_owned)), ("n".to_owned(), None)];
+    let of = |value, fields: Option<&[&str]>| Options {
+        in_path: in_path(value),
+        fields: fields.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+        ..Options::default()
+    };
+    assert_eq!(
+        text(&file, &of(Some("x\t007"), None)).unwrap(),
+        "a\tb\tk\tn\n1\t1\tx\\t007\t\\N\n2\t2\tx\\t007\t\\N\n"
+    );
+    assert_eq!(text(&file, &of(Some("7"), Some(&["k", "a"]))).unwrap(), "k\ta\n7\t1\n7\t2\n");
+    assert!(trouble(&file, &of(None, Some(&["k"]))).contains("no columns"));
+    let twice = Options { in_path: vec![("a".to_owned(), None)], ..Options::default() };
+    assert!(trouble(&file, &twice).contains("column a: it is in the file and in its path"));
+    // A later file has its own values.
+    let first = open(&file, &of(Some("1"), Some(&["k", "b"]))).unwrap();
+    let mut second = open(&file, &of(Some("2"), None)).unwrap();
+    assert!(second.like(&first).is_err());
+    let mut second = open(&file, &of(Some("2"), Some(&["b", "k"]))).unwrap();
+    second.like(&first).unwrap();
+    let mut lines = String::new();
+    Arc::new(second).lines(Arc::new(Memory(file))).read_to_string(&mut lines).unwrap();
+    assert_eq!(lines, "k\tb\n2\t1\n2\t2\n");
+}

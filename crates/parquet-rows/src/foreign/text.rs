@@ -353,7 +353,7 @@ fn bytes<'a>(array: &'a dyn Array, kind: Kind) -> Option<Write<'a>> {
         _ => return None,
     };
     Some(match kind {
-        Kind::Text | Kind::Json => Box::new(move |row, out| text(value(row), out)),
+        Kind::Text | Kind::Json | Kind::InPath => Box::new(move |row, out| text(value(row), out)),
         Kind::Bytes { .. } => Box::new(move |row, out| {
             hexadecimal(value(row), out);
             Ok(())

@@ -10,8 +10,8 @@ use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
 use dump::{
-    ColumnNames, Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, OddPolicy, ParquetRequest,
-    Pattern, ReadRequest, Selection,
+    ColumnNames, Conditions, Definer, DumpRequest, DumpSummary, EncodingSet, Format, Limits, OddPolicy,
+    ParquetRequest, Pattern, ReadRequest, Selection,
 };
 use failure::usage;
 use progress::{Progress, count};
@@ -129,6 +129,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "[TABLE:]COLUMN")]
     bloom: Vec<String>,
 
+    /// Encodings of Parquet that are tried for each column. known: those that all readers know. new: also numbers
+    /// split into their bytes, which Spark 3.5 can't read [default: known]
+    #[arg(long, value_name = "SET", value_parser = encodings)]
+    encodings: Option<EncodingSet>,
+
     /// zstd, lz4, gzip, column or none, with a level after a colon: zstd:3. Column mode makes the smallest
     /// files, which only remora reads. Parquet takes zstd or none [default: zstd:1, for parquet zstd:3]
     #[arg(long, value_name = "CODEC", value_parser = compression)]
@@ -217,6 +222,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let odd = summary.manifest.odd();
     odd.iter().for_each(|line| report.warn(line));
+    summary.manifest.mistaken().iter().for_each(|line| report.note(line));
     summarise(&request, &summary, began.elapsed().as_secs_f64(), report)?;
     Ok(if summary.omitted.is_empty() && odd.is_empty() { Exit::Done } else { Exit::Partial })
 }
@@ -286,6 +292,14 @@ fn format(text: &str) -> Result<Format, String> {
         .ok_or_else(|| "tsv, csv, sql or parquet".to_owned())
 }
 
+fn encodings(text: &str) -> Result<EncodingSet, String> {
+    match text {
+        "known" => Ok(EncodingSet::Known),
+        "new" => Ok(EncodingSet::New),
+        _ => Err("known or new".to_owned()),
+    }
+}
+
 fn odd(text: &str) -> Result<OddPolicy, String> {
     match text {
         "keep" => Ok(OddPolicy::Keep),
@@ -300,6 +314,7 @@ fn parquet(arguments: &Arguments) -> anyhow::Result<ParquetRequest> {
         ("--odd", arguments.odd.is_some()),
         ("--partition", !arguments.partition.is_empty()),
         ("--bloom", !arguments.bloom.is_empty()),
+        ("--encodings", arguments.encodings.is_some()),
     ];
     if arguments.format != Format::Parquet
         && let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given)
@@ -315,6 +330,7 @@ fn parquet(arguments: &Arguments) -> anyhow::Result<ParquetRequest> {
         odd: arguments.odd.unwrap_or_default(),
         partition: columns(&arguments.partition),
         bloom: columns(&arguments.bloom),
+        encodings: arguments.encodings.unwrap_or_default(),
     })
 }
 

@@ -377,6 +377,7 @@ impl Arguments {
             skip_repeated_header: file_format.repeated_header,
             nested_json: file_format.nested.is_some(),
             int96: file_format.int96,
+            hive: file_format.hive,
             member: file_format.member.clone(),
             rejects_max: run.max_rejects,
             sessions: run.sessions.map(usize::from),

@@ -62,6 +62,8 @@ mod mask;
 mod migrate;
 #[path = "dump/parquet.rs"]
 mod parquet;
+#[path = "dump/parquet_folders.rs"]
+mod parquet_folders;
 #[path = "dump/physical.rs"]
 mod physical;
 #[path = "dump/physical_kill.rs"]

@@ -430,3 +430,50 @@ fn files_of_other_programs_are_read_exactly() {
         }
     });
 }
+
+#[test]
+fn folders_have_columns_if_that_is_asked_for() {
+    on_one_mariadb(|place, _| {
+        for (folder, ids) in [
+            ("h/day=2026-11-28/code=007", vec![1, 2]),
+            ("h/day=2026-11-29/code=a%2Fb", vec![3]),
+            ("h/day=2026-11-29/code=__HIVE_DEFAULT_PARTITION__", vec![4]),
+        ] {
+            std::fs::create_dir_all(place.path(folder)).unwrap();
+            parquet(place, &format!("{folder}/0.data"), vec![("id", array(Int32Array::from(ids)))]);
+        }
+        let files = "h/**/*.data";
+        place.import(&[files, "--hive", "--into", "t", "--create"]).exits(0).says(&["4 rows"]);
+        let rows = place.rows("SELECT CONCAT_WS(' ', id, day, IFNULL(code, '-')) FROM t ORDER BY id");
+        assert_eq!(rows, ["1 2026-11-28 007", "2 2026-11-28 007", "3 2026-11-29 a/b", "4 2026-11-29 -"]);
+        let made = columns(place, "t");
+        assert_eq!(made[..2], ["id int(11) NO", "day date YES"]);
+        assert!(made[2].starts_with("code varchar(") && made[2].ends_with("YES"), "{made:?}");
+        // A text of digits keeps its zeros.
+        let zeros = "h/day=2026-11-28/*/*.data";
+        place.import(&[zeros, "--hive", "--into", "zeros", "--create"]).exits(0);
+        assert_eq!(place.rows("SELECT CONCAT(id, code) FROM zeros ORDER BY id"), ["1007", "2007"]);
+        // Columns by name, onto a table.
+        place.import(&[files, "--hive", "--into", "t", "--replace", "--columns", "id,-,code"]).exits(0);
+        assert_eq!(place.rows("SELECT CONCAT(COUNT(code), COUNT(day)) FROM t"), ["30"]);
+        let fields = ["--hive", "--fields", "code,id", "--into", "f", "--create"];
+        place.import(&[&[files][..], &fields].concat()).exits(0);
+        assert_eq!(columns(place, "f").len(), 2);
+        let mut other = |name: &str, arguments: &[&str], why: &str| {
+            parquet(
+                place,
+                name,
+                vec![("id", array(Int32Array::from(vec![5]))), ("day", array(Int32Array::from(vec![5])))],
+            );
+            place.import(&[&[name, "--into", "none", "--create"], arguments].concat()).exits(1).says(&[why]);
+        };
+        other("plain.data", &["--hive"], "is in no folder that is named COLUMN=VALUE");
+        other("h/day=2026-11-28/0.data", &["--hive"], "column day: it is in the file and in its path");
+        std::fs::remove_file(place.path("h/day=2026-11-28/0.data")).unwrap();
+        let text = place.file("h/day=2026-11-28/0.csv", "id\n1\n");
+        place
+            .import(&[&text, "--hive", "--into", "none", "--create"])
+            .exits(1)
+            .says(&["--hive is for files of Parquet"]);
+    });
+}

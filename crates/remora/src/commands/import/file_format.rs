@@ -89,6 +89,10 @@ pub(super) struct FileFormatArgs {
     #[arg(long, value_name = "ZONE", value_parser = option_value::int96)]
     pub(super) int96: Option<Int96>,
 
+    /// The folders of Parquet and Arrow files are named for columns, as Hive does: day=2026-11-28/00000.parquet
+    #[arg(long)]
+    pub(super) hive: bool,
+
     /// Keys of JSON lines or columns of Parquet and Arrow files to read, in this order; others are left out
     /// [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

@@ -182,6 +182,19 @@ fn files_of_a_store_are_imported() {
             let sql = format!("SELECT GROUP_CONCAT(id, IFNULL(name, '-') ORDER BY id) FROM d.{table}");
             assert_eq!(source.value(&sql).unwrap().unwrap(), "1one,2-,3three", "{table}");
         }
+        let folders = ["d.t", "-o", "s3://b/p q/h", "--format", "parquet", "--partition", "name"];
+        scene.dump(&folders).exits(0);
+        scene.store.set(|state| {
+            let names = state.names("p q/h/d.t/");
+            assert!(names.contains(&"name=three/00000.parquet") && names.len() == 3, "{names:?}");
+        });
+        scene.run(&["dump", "--check", "s3://b/p q/h"]).exits(0);
+        scene.load(&["s3://b/p q/h"]).exits(0).says(&["all rows read back and equal"]);
+        let hive =
+            ["s3://b/p q/h/d.t/*/*.parquet", "--hive", "--into", "d.folders", "--create", "--key", "id"];
+        scene.at_store(scene.pair.command(&scene.pair.from, "import", &hive)).exits(0);
+        let sql = "SELECT GROUP_CONCAT(id, IFNULL(name, '-') ORDER BY id) FROM d.folders";
+        assert_eq!(source.value(sql).unwrap().unwrap(), "1one,2-,3three");
         import("s3://b/p q/in/*.tsv", "d.none").exits(2).says(&["no file matches"]);
         import("s3://b/p q/in/9.csv", "d.none").exits(1).says(&["s3://b/p q/in/9.csv"]);
     });
