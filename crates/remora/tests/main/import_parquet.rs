@@ -459,7 +459,7 @@ fn folders_have_columns_if_that_is_asked_for() {
         let fields = ["--hive", "--fields", "code,id", "--into", "f", "--create"];
         place.import(&[&[files][..], &fields].concat()).exits(0);
         assert_eq!(columns(place, "f").len(), 2);
-        let mut other = |name: &str, arguments: &[&str], why: &str| {
+        let other = |name: &str, arguments: &[&str], why: &str| {
             parquet(
                 place,
                 name,

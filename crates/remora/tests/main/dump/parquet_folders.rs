@@ -221,7 +221,7 @@ fn files_of_many_values_are_open_one_after_the_other() {
     for sql in [
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, k INT)",
-        "INSERT INTO d.t SELECT seq, seq * 7919 % 500 FROM seq_1_to_3000",
+        "INSERT INTO d.t SELECT seq, seq * 7919 % 500 FROM d.seq_1_to_3000",
     ] {
         source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
@@ -289,7 +289,7 @@ fn are_read_by(python: &Python, test: &str, script: &str) {
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, day DATE, code VARCHAR(9), n INT, name VARCHAR(20))",
         "INSERT INTO d.t SELECT seq, ELT(seq % 3 + 1, '2026-11-28', '2026-11-29', NULL), \
-         ELT(seq % 3 + 1, '007', '008', '009'), seq % 3 - 1, CONCAT('name ', seq) FROM seq_0_to_2999",
+         ELT(seq % 3 + 1, '007', '008', '009'), seq % 3 - 1, CONCAT('name ', seq) FROM d.seq_0_to_2999",
         "CREATE TABLE d.texts (id INT PRIMARY KEY, code VARCHAR(9))",
         "INSERT INTO d.texts VALUES (0, 'a/b'), (1, '%'), (2, '\u{fc} :')",
     ] {
