@@ -97,6 +97,9 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     let settled = settled_before(&mut session)?;
     let before = read.catalogue(context, &mut session)?;
     request.parquet.check(&before)?;
+    // What does not fit is refused before there is a folder.
+    let mut tables: Vec<TableEntry> =
+        before.tables.iter().map(|table| request.entry(table)).collect::<Result<_, Error>>()?;
     if request.resume {
         // Before locking, which would leave a file.
         resume::check_folder(disk, folder)?;
@@ -105,8 +108,6 @@ pub fn dump(context: &Context, target: &Target, request: &DumpRequest) -> Result
     }
     let lock = journal::lock(disk, folder)?;
     let left = if request.resume { resume::find(disk, folder)? } else { None };
-    let mut tables: Vec<TableEntry> =
-        before.tables.iter().map(|table| request.entry(table)).collect::<Result<_, Error>>()?;
     let earlier = match left {
         Some(left) => {
             left.check(request, &session)?;
