@@ -178,7 +178,8 @@ fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(
             other => other.map_err(Error::file(&path))?,
         }
     }
-    Ok(())
+    // Files that are durable in them are of no use if a crash loses the folders.
+    disk.sync_folder(folder).map_err(Error::file(folder))
 }
 
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
