@@ -15,11 +15,21 @@ const FOLDER: &str = "schema";
 /// The delimiter around programs, which contain semicolons.
 const DELIMITER: &str = ";;;;";
 
+/// Makes the folder. A dump that was stopped before its manifest has left one, perhaps with a file too many.
+fn new_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    match disk.create_folder(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            disk.list(folder)?.iter().try_for_each(|name| disk.remove(&folder.join(name)))
+        }
+        made => made,
+    }
+}
+
 /// Writes `schema/1-tables.sql`, `2-programs.sql` and `3-accounts.sql`; the data is loaded after the first
 /// one.
 pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let folder = folder.join(FOLDER);
-    disk.create_folder(&folder).map_err(Error::file(&folder))?;
+    new_folder(disk, &folder).map_err(Error::file(&folder))?;
     let file = |name: &str, text: &str| {
         let path = folder.join(name);
         let write = || -> io::Result<()> {
