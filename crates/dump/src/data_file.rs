@@ -9,7 +9,6 @@ use codec::{Codec, Encoder};
 use disk::Disk;
 
 use crate::format::Encode;
-use crate::manifest::Part;
 
 /// Bytes that are decompressed in one step.
 const READ_BYTES: usize = 256 << 10;
@@ -30,7 +29,7 @@ pub(crate) struct Written {
     /// The values beside it.
     pub(crate) odd: Option<parquet::OddFile>,
     /// Its files, if it has one for each value of a column.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<parquet::Part>,
 }
 
 impl<W: Write> Text<W> {
@@ -107,7 +106,7 @@ pub(crate) struct DataFile {
     pub(crate) text_bytes_max: u64,
     /// What a file of Parquet needs to be read; `None` for text.
     pub(crate) parquet: Option<parquet::ParquetContent>,
-    /// The files that it consists of, if its rows are in folders by a column's value; it is their folder then.
+    /// Its files, if its rows are in folders by a column's value; it is the table's folder then.
     pub(crate) parts: Option<Vec<DataFile>>,
 }
 

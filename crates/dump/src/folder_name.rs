@@ -1,5 +1,9 @@
 //! Folder names for tables: any name that a server allows, on any file system.
 
+use std::io;
+use std::path::Path;
+
+use disk::Disk;
 use server::TableName;
 
 /// Bytes of a name that are kept; with the other name, a dot and an extension this is far below the 255 that
@@ -28,6 +32,14 @@ pub(crate) fn encode(name: &str) -> String {
     }
     let hash = blake3::hash(name.as_bytes()).to_hex();
     format!("{}~{}", &encoded[..NAME_BYTES - 17], &hash.as_str()[..16])
+}
+
+/// Makes a folder in which files are durable; one that is there stays.
+pub(crate) fn make(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    match disk.create_folder(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.and_then(|()| disk.sync_folder(folder.parent().unwrap_or(folder))),
+    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub use copy::{
     CopiedTable, CopyPlan, CopyRequest, CopySide, CopySummary, MaxLag, Programs, ReadTable, Refusals,
     Renames, TablePart, copy, copy_id, ledger_of_copy, plan as plan_copy, record_tables, standby,
 };
-pub use data_file::parquet::OddFile;
+pub use data_file::parquet::{OddFile, Part};
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
 pub use error::Error;
@@ -58,7 +58,7 @@ pub use format::Format;
 pub use hash::{Hash, Sum};
 pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, WriteRequest, load};
-pub use manifest::{Chunk, EarlierState, Manifest, Part, SharedFilePart, Source, TableEntry};
+pub use manifest::{Chunk, EarlierState, Manifest, SharedFilePart, Source, TableEntry};
 pub use mask::{MaskKey, Masks, ValueMask};
 pub use parquet_rows::EncodingSet;
 pub use reading::{Limits, ReadRequest};

@@ -14,12 +14,11 @@ use disk::{Disk, Output};
 use serde::{Deserialize, Deserializer, Serialize};
 use server::catalogue::{Column, Object, Origin, Table};
 
-pub use parquet::Part;
 pub(crate) use parquet::is_of_value;
 pub use source::{EarlierState, Source};
 
 use crate::data_file::DataFile;
-use crate::data_file::parquet::OddFile;
+use crate::data_file::parquet::{OddFile, Part};
 use crate::hash::Sum;
 use crate::key_range::Range;
 use crate::mask::MaskedColumn;

@@ -22,7 +22,7 @@ use server::{Environment, Overrides, Target};
 
 const FOLDER: &str = "/d.dump";
 
-/// Rows in some chunks, each with some days, one of which no folder can be named for; and a table without any.
+/// Rows in some chunks, each with some days, one of which is no day; and a table without rows.
 const TABLES: [&str; 4] = [
     "CREATE DATABASE d",
     "CREATE TABLE d.t (id INT PRIMARY KEY, day DATE, born DATE, text VARCHAR(100))",

@@ -14,9 +14,11 @@ use server::quote_name;
 
 use super::parquet::{ParquetFile, Place, Slot};
 use crate::data_file::Written;
-use crate::manifest::{Chunk, Part};
+use crate::data_file::parquet::Part;
+use crate::folder_name;
+use crate::manifest::Chunk;
 
-/// A table has at most this many folders. Engines list them all, and Spark and Hive make no more than a tenth.
+/// A table has at most this many folders. Engines list them all, and Hive makes no more than a tenth.
 const FOLDERS_MAX: usize = 10_000;
 /// The memory of a longer line is not kept for the next one.
 const LINE_BYTES: usize = 1 << 20;
@@ -204,17 +206,9 @@ impl FolderNames {
         if names.len() == FOLDERS_MAX {
             return Err(io::Error::other(too_many()));
         }
-        new_folder(disk, folder)?;
+        folder_name::make(disk, folder)?;
         names.insert(name);
         Ok(())
-    }
-}
-
-/// Makes a folder in which files are durable; one that is there stays.
-pub(super) fn new_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
-    match disk.create_folder(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.and_then(|()| disk.sync_folder(folder.parent().unwrap_or(folder))),
     }
 }
 

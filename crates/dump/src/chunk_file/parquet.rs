@@ -7,7 +7,6 @@ use codec::Codec;
 use disk::{Disk, Output};
 use parquet_rows::{Encodings, OddValue, Options, Writer as Rows};
 
-use super::folders::new_folder;
 use crate::data_file::parquet::OddFile;
 use crate::data_file::{Hashed, Text, Written};
 use crate::manifest::{Chunk, Manifest, TableEntry};
@@ -141,7 +140,7 @@ impl OddWriter<'_> {
             let above: Vec<&Path> =
                 self.path.ancestors().skip(1).take_while(|at| *at != self.folder).collect();
             for folder in above.into_iter().rev() {
-                new_folder(self.disk, folder)?;
+                crate::folder_name::make(self.disk, folder)?;
             }
             let output = Output::create(self.disk, &self.path)?;
             self.file = Some(Text::new(output, CODEC, None)?);

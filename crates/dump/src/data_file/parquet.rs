@@ -31,6 +31,31 @@ pub struct OddFile {
     pub blake3: String,
 }
 
+/// A file with those rows of a chunk that have one value of the partition column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The value that its folder is named for; `None` for NULL, and for what no folder can be named for.
+    pub value: Option<String>,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of its rows as lines.
+    pub text_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// BLAKE3 of the file, in hexadecimal digits.
+    pub blake3: String,
+    /// Its values that are in a file beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub odd: Option<Box<OddFile>>,
+}
+
+impl Part {
+    /// A file that is still to be written.
+    pub(crate) fn planned(value: Option<String>) -> Part {
+        Part { value, rows: 0, text_bytes: 0, file_bytes: 0, blake3: String::new(), odd: None }
+    }
+}
+
 /// What is needed to read a file.
 #[derive(Clone, Debug)]
 pub(crate) struct ParquetContent {

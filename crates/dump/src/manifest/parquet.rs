@@ -6,42 +6,16 @@ use std::path::{Path, PathBuf};
 
 use codec::Codec;
 use progress::count;
-use serde::{Deserialize, Serialize};
 use server::catalogue;
 use server::quote_name;
 
 use super::{Chunk, Manifest, ODD_FOLDER, TableEntry};
 use crate::data_file::DataFile;
-use crate::data_file::parquet::{OddFile, ParquetContent};
+use crate::data_file::parquet::{OddFile, ParquetContent, Part};
 use crate::value_text;
 
 /// The file name extension of odd values.
 const ODD_EXTENSION: &str = "tsv.zst";
-
-/// A file with those rows of a chunk that have one value of the partition column.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// The value that its folder is named for; `None` for NULL, and for values that no folder can be named for.
-    pub value: Option<String>,
-    /// Rows.
-    pub rows: u64,
-    /// Bytes of its rows as lines.
-    pub text_bytes: u64,
-    /// Bytes of the file.
-    pub file_bytes: u64,
-    /// BLAKE3 of the file, in hexadecimal digits.
-    pub blake3: String,
-    /// Its values that are in a file beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub odd: Option<Box<OddFile>>,
-}
-
-impl Part {
-    /// A file that is still to be written.
-    pub(crate) fn planned(value: Option<String>) -> Part {
-        Part { value, rows: 0, text_bytes: 0, file_bytes: 0, blake3: String::new(), odd: None }
-    }
-}
 
 impl Chunk {
     /// The files of its odd values.

@@ -119,8 +119,8 @@ pub(crate) struct Arguments {
     odd: Option<OddPolicy>,
 
     /// Put rows into folders by the value of this column, as Hive does: day=2026-11-28. The column is in the
-    /// names of the folders then, and in no file. In every table that has it, or in some: db.table:COLUMN, with
-    /// * and ?. May be given several times, for other tables
+    /// names of the folders then, and in no file. In every table that has it, or in some: db.table:COLUMN,
+    /// with * and ?. May be given several times, for other tables
     #[arg(long, value_name = "[TABLE:]COLUMN")]
     partition: Vec<String>,
 
@@ -129,8 +129,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "[TABLE:]COLUMN")]
     bloom: Vec<String>,
 
-    /// Encodings of Parquet that are tried for each column. known: those that all readers know. new: also numbers
-    /// split into their bytes, which Spark 3.5 can't read [default: known]
+    /// Encodings of Parquet that are tried for each column. known: those that all readers know. new: also
+    /// numbers split into their bytes, which Spark 3.5 can't read [default: known]
     #[arg(long, value_name = "SET", value_parser = encodings)]
     encodings: Option<EncodingSet>,
 

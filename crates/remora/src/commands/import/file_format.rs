@@ -89,7 +89,7 @@ pub(super) struct FileFormatArgs {
     #[arg(long, value_name = "ZONE", value_parser = option_value::int96)]
     pub(super) int96: Option<Int96>,
 
-    /// The folders of Parquet and Arrow files are named for columns, as Hive does: day=2026-11-28/00000.parquet
+    /// The folders of Parquet and Arrow files are named for columns, as by Hive: day=2026-11-28/0.parquet
     #[arg(long)]
     pub(super) hive: bool,
 
