@@ -10,6 +10,7 @@ mod table_ids;
 mod worker;
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use codec::Codec;
 use disk::Disk;
@@ -68,6 +69,18 @@ pub enum OddPolicy {
     Keep,
     /// The dump ends.
     Fail,
+}
+
+impl FromStr for OddPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OddPolicy, String> {
+        match text {
+            "keep" => Ok(OddPolicy::Keep),
+            "fail" => Ok(OddPolicy::Fail),
+            _ => Err("keep or fail".to_owned()),
+        }
+    }
 }
 
 /// What was dumped.

@@ -1,6 +1,7 @@
 //! Chooses the encoding of each field by trying those that all readers know on the first rows of a table. The
 //! library's own choice, a dictionary for everything, makes files of ids and coordinates twice as large.
 
+use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use parquet::basic::Encoding;
@@ -19,6 +20,18 @@ pub enum EncodingSet {
     Known,
     /// Also one that some readers don't know: numbers split into their bytes.
     New,
+}
+
+impl FromStr for EncodingSet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<EncodingSet, String> {
+        match text {
+            "known" => Ok(EncodingSet::Known),
+            "new" => Ok(EncodingSet::New),
+            _ => Err("known or new".to_owned()),
+        }
+    }
 }
 
 /// The encodings of a table's files. The first file with rows chooses them, for all that share this.

@@ -15,8 +15,8 @@ const SMALL_BYTES: u64 = 128 << 10;
 /// This many small tables share a file. When one of them is altered, or it is stopped, all are read
 /// again.
 const SMALL_TABLES_MAX: usize = 250;
-/// The most bytes of names of partitions in one query. What a query costs the server grows with all partitions
-/// of the table, whichever are read, so that few queries with many of them are best.
+/// The most bytes of names of partitions in one query. What a query costs the server grows with all
+/// partitions of the table, whichever are read, so that few queries with many of them are best.
 const NAMES_BYTES_MAX: usize = 256 << 10;
 
 /// Groups of small tables that share a file, if the format allows that, and all other tables, in the given

@@ -115,7 +115,7 @@ pub(crate) struct Arguments {
 
     /// What becomes of values that Parquet can't hold, such as the date 0000-00-00. keep: NULL in the files,
     /// and in the folder odd, from which load puts them back. fail: the dump ends [default: keep]
-    #[arg(long, value_name = "HOW", value_parser = odd)]
+    #[arg(long, value_name = "HOW")]
     odd: Option<OddPolicy>,
 
     /// Put rows into folders by the value of this column, as Hive does: day=2026-11-28. The column is in the
@@ -131,7 +131,7 @@ pub(crate) struct Arguments {
 
     /// Encodings of Parquet that are tried for each column. known: those that all readers know. new: also
     /// numbers split into their bytes, which Spark 3.5 can't read [default: known]
-    #[arg(long, value_name = "SET", value_parser = encodings)]
+    #[arg(long, value_name = "SET")]
     encodings: Option<EncodingSet>,
 
     /// zstd, lz4, gzip, column or none, with a level after a colon: zstd:3. Column mode makes the smallest
@@ -290,22 +290,6 @@ fn format(text: &str) -> Result<Format, String> {
         .into_iter()
         .find(|format| format.extension() == text)
         .ok_or_else(|| "tsv, csv, sql or parquet".to_owned())
-}
-
-fn encodings(text: &str) -> Result<EncodingSet, String> {
-    match text {
-        "known" => Ok(EncodingSet::Known),
-        "new" => Ok(EncodingSet::New),
-        _ => Err("known or new".to_owned()),
-    }
-}
-
-fn odd(text: &str) -> Result<OddPolicy, String> {
-    match text {
-        "keep" => Ok(OddPolicy::Keep),
-        "fail" => Ok(OddPolicy::Fail),
-        _ => Err("keep or fail".to_owned()),
-    }
 }
 
 /// What is only for files of Parquet.
