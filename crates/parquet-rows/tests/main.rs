@@ -333,9 +333,8 @@ fn numbers_are_split_into_their_bytes_only_if_that_is_asked_for() {
     let mut lines = String::new();
     for at in 0..20_000_u32 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let f = 20.0 + (f64::from(at) / 9000.0).sin();
-        // A line has all digits of a FLOAT.
-        let f = f64::from(format!("{f}").parse::<f32>().unwrap());
+        // A FLOAT with few digits, since a line has all of them.
+        let f = 20.0 + ((f64::from(at) / 9000.0).sin() * 8192.0).round() / 8192.0;
         lines.push_str(&format!("{f}\t{}\t{}.25\n", random >> 41, random >> 40));
     }
     for (set, wanted) in [(EncodingSet::Known, [false; 3]), (EncodingSet::New, [true, true, false])] {
@@ -346,6 +345,8 @@ fn numbers_are_split_into_their_bytes_only_if_that_is_asked_for() {
         let found = [0, 1, 2]
             .map(|at| group.column(at).encodings().any(|encoding| encoding == Encoding::BYTE_STREAM_SPLIT));
         assert_eq!(found, wanted);
-        assert!(back(&columns, file, Vec::new()).unwrap() == lines.as_bytes(), "{set:?}");
+        let there = back(&columns, file, Vec::new()).unwrap();
+        let differs = there.split(|b| *b == b'\n').zip(lines.lines()).find(|(a, b)| *a != b.as_bytes());
+        assert!(differs.is_none(), "{set:?} {:?}", differs.map(|(a, b)| (String::from_utf8_lossy(a), b)));
     }
 }

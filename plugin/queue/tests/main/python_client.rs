@@ -9,8 +9,17 @@ use crate::client_package::{Killed, run, serve_restarts, until};
 use crate::server::Server;
 
 /// What the package and its tests are used with.
-const PACKAGES: [&str; 7] =
-    ["PyMySQL", "aiomysql", "SQLAlchemy", "celery", "Django>=4.2", "django-tasks>=0.12", "pytest"];
+const PACKAGES: [&str; 9] = [
+    "PyMySQL",
+    "aiomysql",
+    "SQLAlchemy",
+    "celery",
+    "Django>=4.2",
+    "django-tasks>=0.12",
+    "fastapi",
+    "pytest",
+    "uvicorn",
+];
 
 /// A Python with the packages, or why there is none.
 static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -19,7 +28,7 @@ static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 fn prepare() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
     let python = folder.join("bin/python");
-    let all = "import aiomysql, celery, django_tasks, pymysql, pytest, sqlalchemy";
+    let all = "import aiomysql, celery, django_tasks, fastapi, pymysql, pytest, sqlalchemy, uvicorn";
     if run(Command::new(&python).args(["-c", all])).is_ok() {
         return Ok(python);
     }
