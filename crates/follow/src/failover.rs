@@ -37,7 +37,7 @@ pub fn replace_source(
         .zip(state.own_tables())
         .map(|(from, to)| format!("{from} TO {to}"))
         .collect();
-    // All of them or, after a crash, none.
+    // All of them or, after a crash, none; MySQL before 8.0 may do a part.
     target.execute(&format!("RENAME TABLE {}", renames.join(", ")))?;
     Ok(true)
 }
