@@ -26,13 +26,15 @@ const NEEDED: [(&str, &str); 11] = [
 
 /// Required for tests that are left out without them: Galera clusters, brokers, packages for Python, PHP,
 /// Ruby and Java.
-const FOR_ALL: [(&str, &str); 20] = [
+const FOR_ALL: [(&str, &str); 21] = [
     ("nats-server", "nats-server"),
     ("javac", "openjdk-17-jdk-headless"),
     ("mvn", "maven"),
     ("/usr/lib/galera/libgalera_smm.so", "galera-4"),
     ("/usr/lib/python3/dist-packages/pymysql/__init__.py", "python3-pymysql"),
     ("/usr/lib/python3/dist-packages/sqlalchemy/__init__.py", "python3-sqlalchemy"),
+    // mysqlclient is compiled for it.
+    ("mariadb_config", "libmariadb-dev"),
     ("php", "php-cli"),
     ("/usr/share/doc/php-mysql/copyright", "php-mysql"),
     ("/usr/share/php/Symfony/Component/Messenger/autoload.php", "php-symfony-messenger"),

@@ -1,4 +1,4 @@
-"""Runs clients/conformance/steps.tsv through a driver: conformance.py pymysql|aiomysql
+"""Runs clients/conformance/steps.tsv through a driver, one of DRIVERS: conformance.py pymysql
 
 The server is at the socket that REMORA_QUEUE_SOCKET names. With REMORA_QUEUE_RESTARTS=1 whoever started this
 restarts the server: it is asked with a line on standard output, "stop" or "kill", and answers with a line.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import select
 import socket
 import sys
 import threading
@@ -34,6 +35,16 @@ RESET = 0x1F
 def connect(**options: Any) -> Any:
     # Reading the certificates takes most of the time of a connection.
     return pymysql.connect(unix_socket=SOCKET, user="root", ssl_disabled=True, **options)
+
+
+def errors() -> list[type[Exception]]:
+    """What all errors of a driver have in common, of each that is used."""
+    found: list[type[Exception]] = [pymysql.err.MySQLError]
+    if "MySQLdb" in sys.modules:
+        found.append(sys.modules["MySQLdb"].Error)
+    if "mysql.connector" in sys.modules:
+        found.append(sys.modules["mysql.connector"].Error)
+    return found
 
 
 class PyMySQL:
@@ -125,7 +136,88 @@ class AioMySQL:
         self._do(work())
 
 
-DRIVERS = {"pymysql": PyMySQL, "aiomysql": AioMySQL}
+class MySQLClient:
+    """A connection of mysqlclient."""
+
+    def __init__(self) -> None:
+        import MySQLdb
+
+        self.connection = MySQLdb.connect(unix_socket=SOCKET, user="root", database=DATABASE, autocommit=True)
+        self.id = self.connection.thread_id()
+
+    def run(self, sql: str, values: Any = None, many: bool = False) -> Any:
+        cursor = self.connection.cursor()
+        # By default executemany() sends an INSERT for each 64 KiB.
+        cursor.max_stmt_length = 1 << 20
+        (cursor.executemany if many else cursor.execute)(sql, values)
+        return cursor.fetchall() if cursor.description else cursor.rowcount
+
+    def call(self, name: str) -> None:
+        if name == "reset":
+            # It has no other call that makes a session new.
+            self.connection.change_user("root", "", DATABASE)
+            self.connection.autocommit(True)
+        else:
+            getattr(self.connection, name)()
+
+    def abandon(self, sql: str, waits: Any) -> None:
+        self.connection.send_query(sql.encode())
+        waits()
+        shut_down(self.connection.fileno())
+        self.connection.close()
+
+    def close_unread(self, sql: str) -> None:
+        self.connection.send_query(sql.encode())
+        select.select([self.connection.fileno()], [], [], PATIENCE)
+        shut_down(self.connection.fileno())
+        self.connection.close()
+
+
+class Connector:
+    """A connection of MySQL Connector/Python in Python."""
+
+    def __init__(self) -> None:
+        import mysql.connector
+
+        self.connection = mysql.connector.connect(
+            unix_socket=SOCKET, user="root", database=DATABASE, autocommit=True, use_pure=True
+        )
+        self.id = self.connection.connection_id
+
+    def run(self, sql: str, values: Any = None, many: bool = False) -> Any:
+        cursor = self.connection.cursor()
+        (cursor.executemany if many else cursor.execute)(sql, values)
+        result = cursor.fetchall() if cursor.description else cursor.rowcount
+        cursor.close()
+        return result
+
+    def call(self, name: str) -> None:
+        if name == "reset":
+            self.connection.cmd_reset_connection()
+            self.connection.autocommit = True
+        elif name == "begin":
+            self.connection.start_transaction()
+        else:
+            getattr(self.connection, name)()
+
+    def abandon(self, sql: str, waits: Any) -> None:
+        self.connection._socket.send(b"\x03" + sql.encode(), 0)
+        waits()
+        self.connection._socket.sock.close()
+
+    def close_unread(self, sql: str) -> None:
+        self.connection._socket.send(b"\x03" + sql.encode(), 0)
+        self.connection._socket.sock.recv(1)
+        self.connection._socket.sock.close()
+
+
+def shut_down(number: int) -> None:
+    """Ends a connection whose driver has no call for it while an answer is on its way."""
+    with socket.socket(fileno=os.dup(number)) as same:
+        same.shutdown(socket.SHUT_RDWR)
+
+
+DRIVERS = {"pymysql": PyMySQL, "aiomysql": AioMySQL, "mysqlclient": MySQLClient, "connector": Connector}
 
 
 class Failed(Exception):
@@ -192,13 +284,12 @@ class Run:
         """What a step gives, as text."""
         try:
             return self.do(name, verb, sql, values)
-        except (pymysql.err.MySQLError, OSError) as error:
-            # After an error of the connection itself there is none.
-            if not isinstance(error, (pymysql.err.DataError, pymysql.err.ProgrammingError)):
-                self.reopen_if_lost(name, error)
+        except (*errors(), OSError) as error:
+            self.reopen_if_lost(name, error)
             return f"!{number_of(error)}"
 
     def reopen_if_lost(self, name: str, error: Exception) -> None:
+        # After an error of the connection itself there is none.
         if isinstance(error, OSError) or number_of(error) in (0, 1153, 2006, 2013, 2055):
             self.connections.pop(name, None)
 

@@ -15,7 +15,7 @@ from typing import Any
 import kombu
 import pytest
 
-import remora_queue.kombu
+import remora_queue.kombu  # noqa: F401
 
 
 def fetch(folder: Path) -> None:

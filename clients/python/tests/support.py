@@ -21,6 +21,42 @@ SOCKET = os.environ["REMORA_QUEUE_SOCKET"]
 # Reading the certificates takes most of the time of a connection.
 SERVER = {"unix_socket": SOCKET, "user": "root", "ssl_disabled": True}
 
+# The driver of what workers open. The tests themselves ask through PyMySQL.
+DRIVER = os.environ.get("REMORA_QUEUE_DRIVER", "pymysql")
+
+
+def driver_error() -> type[Exception]:
+    """What that driver's errors have in common."""
+    if DRIVER == "mysqlclient":
+        import MySQLdb
+
+        return MySQLdb.Error
+    if DRIVER.startswith("connector"):
+        import mysql.connector
+
+        return mysql.connector.Error
+    return pymysql.MySQLError
+
+
+def open_by_driver(database: str, path: str = SOCKET, limit: int = 0) -> Any:
+    """A connection of that driver, with its own defaults.
+
+    After `limit` seconds without an answer it is closed, where the package can't ask for this later.
+    """
+    if DRIVER == "pymysql":
+        return pymysql.connect(**{**SERVER, "unix_socket": path}, database=database)
+    options: dict[str, Any] = {"unix_socket": path, "user": "root", "database": database}
+    if DRIVER == "mysqlclient":
+        import MySQLdb
+
+        return MySQLdb.connect(**options, read_timeout=limit)
+    import mysql.connector
+
+    if DRIVER == "connector" and limit:
+        options["read_timeout"] = limit
+    return mysql.connector.connect(**options, use_pure=DRIVER == "connector-pure")
+
+
 # Longer than anything takes that works. What does not work would take for ever.
 PATIENCE = float(os.environ.get("REMORA_QUEUE_PATIENCE", "60"))
 
@@ -34,7 +70,7 @@ def until(what: str, ready: Any) -> None:
 
 
 class Deadlock:
-    """A transaction that changes something, and by which the server ends another one that has changed less."""
+    """A transaction that changes something. The server ends another one for it that has changed less."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -122,7 +158,7 @@ class Case(unittest.TestCase):
 
     def plain(self) -> Any:
         """For those who close what they open."""
-        return pymysql.connect(**SERVER, database=self.database)
+        return open_by_driver(self.database)
 
     def run_sql(self, sql: str, *values: Any) -> Any:
         """Runs a statement on a connection that this thread keeps; all rows."""

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import pymysql
-from support import PATIENCE, SERVER, Case, Deadlock, Gate, until
+from support import PATIENCE, SERVER, Case, Deadlock, Gate, driver_error, open_by_driver, until
 
 from remora_queue import Message, Queue, QueueError, Retry, Worker, worker
 from remora_queue._errors import number_of
@@ -266,8 +266,8 @@ class Work(Case):
 
         with self.assertLogs("remora_queue", "WARNING"):
             work.run(once=True)
-        # The last batch is tried three times, then its rows are dead. They may come again one by one. 23 has said
-        # when it comes again.
+        # The last batch is tried three times, then its rows are dead. They may come again one by one.
+        # 23 has said when it comes again.
         self.assertEqual((sizes[:3], sum(sizes[3:])), ([10, 10, 5], 8))
         self.assertEqual(self.count("batch"), 2)
         self.assertEqual(self.count("batch_dead"), 4)
@@ -308,7 +308,7 @@ class Work(Case):
                 cursor.execute(deadlock.FIRST)
                 deadlock.meet()
                 # Whoever ignores this has changed nothing.
-                with suppress(pymysql.err.OperationalError):
+                with suppress(driver_error()):
                     cursor.execute(deadlock.LAST)
             # The first one is in another transaction. Then it must not be kept.
             cursor.execute("INSERT INTO deadlocked VALUES (%s)", (job.tries,))
@@ -348,7 +348,7 @@ class Work(Case):
 
     def test_an_extension_that_is_not_answered_does_not_hold_up_the_next(self) -> None:
         gate = Gate(self)
-        connect = partial(pymysql.connect, **{**SERVER, "unix_socket": gate.path}, database=self.database)
+        connect = partial(open_by_driver, self.database, gate.path, 2)
         queue = self.queue("silent")
         self.put(queue, 1)
 
@@ -364,14 +364,14 @@ class Work(Case):
             until_extended()
             one.stop()
 
-        one = Worker(queue, work, connect=connect, lease=3)
+        one = Worker(queue, work, connect=connect, wait=1, lease=3)
         with self.assertLogs("remora_queue", "WARNING") as logs:
             one.run()
         self.assertEqual(self.count("silent"), 0)
 
     def test_a_wait_that_is_not_answered_is_given_up(self) -> None:
         gate = Gate(self)
-        connect = partial(pymysql.connect, **{**SERVER, "unix_socket": gate.path}, database=self.database)
+        connect = partial(open_by_driver, self.database, gate.path, 2)
         queue = self.queue("deaf")
         one = Worker(queue, lambda _job: one.stop(), connect=connect, wait=1, lease=2)
         with mock.patch("remora_queue._link.ANSWER_PATIENCE", 1.0):
@@ -388,10 +388,10 @@ class Work(Case):
 
     def test_what_will_never_work_ends_the_worker(self) -> None:
         queue = self.queue("wrong")
-        with self.assertRaises(pymysql.err.MySQLError) as raised:
+        with self.assertRaises(driver_error()) as raised:
             Worker(queue, print, where="nothing = 1").run()
         self.assertEqual(number_of(raised.exception), 51001)
-        with self.assertRaises(pymysql.err.MySQLError) as raised:
+        with self.assertRaises(driver_error()) as raised:
             Worker(Queue("nothing", connect=self.plain), print).run()
         self.assertEqual(number_of(raised.exception), 1146)
         for options in ({"transaction": True, "batch": 2}, {}):

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from typing import Any
 
 import aiomysql
-import pymysql
+from support import SOCKET, open_by_driver
 
 from remora_queue import Queue, Worker, aio, worker
 
 DATABASE, QUEUE, KIND = sys.argv[1:4]
 LEASE = float(sys.argv[4]) if len(sys.argv) > 4 else 30.0
-SOCKET = os.environ["REMORA_QUEUE_SOCKET"]
 
 
 def connect() -> Any:
-    return pymysql.connect(unix_socket=SOCKET, user="root", ssl_disabled=True, database=DATABASE)
+    return open_by_driver(DATABASE)
 
 
 async def connect_aio() -> Any:

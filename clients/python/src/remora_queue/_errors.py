@@ -57,7 +57,9 @@ def number_of(error: BaseException) -> int | None:
 def check_mark_failed(error: BaseException) -> None:
     """After an error of CHECK_MARK: if work has gone with its transaction, its message must not end."""
     if number_of(error) == _NO_SAVEPOINT:
-        raise QueueError("the transaction of the job had ended before its message, as a deadlock does") from None
+        raise QueueError(
+            "the transaction of the job had ended before its message, as a deadlock does"
+        ) from None
 
 
 def reason_of(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -80,18 +81,20 @@ ANSWER_PATIENCE = 30.0
 
 
 def _limit_answers(connection: Any, seconds: float) -> None:
-    """PyMySQL has the limit only as an argument of connect(). A shorter one remains."""
+    """PyMySQL and MySQL Connector have it only as an argument of connect(). A shorter one remains."""
     # SQLAlchemy has its own around it.
     driver = getattr(getattr(connection, "connection", connection), "driver_connection", connection)
     if hasattr(driver, "_read_timeout"):
-        driver._read_timeout = min(driver._read_timeout or seconds, seconds)
+        # Connector refuses a part of a second, at the next statement.
+        whole = math.ceil(seconds)
+        driver._read_timeout = min(driver._read_timeout or whole, whole)
 
 
 class OwnLink(Link):
     """A connection that a worker opens and closes itself. Each statement commits itself."""
 
     def __init__(self, connect: Connect, autocommit: bool = True, limit: float | None = None) -> None:
-        """After `limit` seconds without an answer PyMySQL closes the connection, with an error."""
+        """After `limit` seconds without an answer the connection is closed, with an error."""
         connection = connect()
         # A pool would give it to others later, with what was set here.
         if hasattr(connection, "detach"):

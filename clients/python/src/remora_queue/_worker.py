@@ -151,7 +151,7 @@ class Worker:
             try:
                 limit = self.wait + _link.ANSWER_PATIENCE
                 self._waiting = self._waiting or OwnLink(self.connect, limit=limit)
-                # A job that ends while the server answers may have put or returned something after the answer.
+                # A job that ends while the server answers may have put something after the answer.
                 was_idle = self._is_idle()
                 if not self._lease_some(free, 0 if once else self.wait) and once:
                     if was_idle:

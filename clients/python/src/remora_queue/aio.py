@@ -203,7 +203,9 @@ class Keeper:
             if not jobs:
                 continue
             try:
-                stale = stale_among((await self._line.run(*statements.extend(jobs, self._lease), self._lease))[1])
+                stale = stale_among(
+                    (await self._line.run(*statements.extend(jobs, self._lease), self._lease))[1]
+                )
             except Exception as error:
                 log.warning("leases could not be extended, which is tried again: %s", error)
                 continue
@@ -401,7 +403,9 @@ class Worker:
         until = asyncio.get_running_loop().time() + self.lease
         while True:
             try:
-                stale = stale_among((await self._ends.run(*statement, max(self.lease, _link.ANSWER_PATIENCE)))[1])
+                stale = stale_among(
+                    (await self._ends.run(*statement, max(self.lease, _link.ANSWER_PATIENCE)))[1]
+                )
                 break
             except Exception as error:
                 log.warning("ends of jobs could not be told, which is tried again: %s", error)

@@ -9,9 +9,11 @@ use crate::client_package::{Killed, run, serve_restarts, until};
 use crate::server::Server;
 
 /// What the package and its tests are used with.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 11] = [
     "PyMySQL",
     "aiomysql",
+    "mysqlclient",
+    "mysql-connector-python",
     "SQLAlchemy",
     "celery",
     "Django>=4.2",
@@ -28,7 +30,8 @@ static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 fn prepare() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-client");
     let python = folder.join("bin/python");
-    let all = "import aiomysql, celery, django_tasks, fastapi, pymysql, pytest, sqlalchemy, uvicorn";
+    let all = "import aiomysql, celery, django_tasks, fastapi, mysql.connector, MySQLdb, pymysql, pytest, \
+               sqlalchemy, uvicorn";
     if run(Command::new(&python).args(["-c", all])).is_ok() {
         return Ok(python);
     }
@@ -71,6 +74,28 @@ fn the_package_for_python_passes_its_tests() {
 }
 
 #[test]
+fn workers_in_python_pass_their_tests_over_other_drivers() {
+    let Some(python) = python("workers_in_python_pass_their_tests_over_other_drivers") else { return };
+    let server = Server::start_with(&["--log-bin"]);
+    let mut drivers = vec!["mysqlclient", "connector-pure"];
+    // Its extension in C does not load everywhere. Connector does without it then.
+    if run(Command::new(python).args(["-c", "import mysql.connector.connection_cext"])).is_ok() {
+        drivers.push("connector");
+    }
+    for driver in drivers {
+        let mut tests = command(python, &server);
+        tests.env("REMORA_QUEUE_DRIVER", driver).args([
+            "-m",
+            "unittest",
+            "test_worker.Work",
+            "test_worker.Programs",
+        ]);
+        let output = tests.output().unwrap();
+        assert!(output.status.success(), "{driver}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn the_transport_for_kombu_passes_the_tests_that_kombu_has_for_transports() {
     let test = "the_transport_for_kombu_passes_the_tests_that_kombu_has_for_transports";
     let Some(python) = python(test) else { return };
@@ -87,7 +112,7 @@ fn the_transport_for_kombu_passes_the_tests_that_kombu_has_for_transports() {
 fn drivers_for_python_pass_the_steps_of_conformance() {
     let Some(python) = python("drivers_for_python_pass_the_steps_of_conformance") else { return };
     let mut server = Server::start_with(&["--log-bin"]);
-    for driver in ["pymysql", "aiomysql"] {
+    for driver in ["pymysql", "aiomysql", "mysqlclient", "connector"] {
         let mut steps = command(python, &server);
         steps.args(["conformance.py", driver]).env("REMORA_QUEUE_RESTARTS", "1");
         let piped = steps.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
