@@ -4,6 +4,7 @@
 mod circle;
 mod comment;
 mod document;
+mod lock;
 mod map;
 mod shape;
 
@@ -72,7 +73,11 @@ const FOR_TESTS: [&str; 4] = ["sandbox", "store-sandbox", "disk", "urlpack-plugi
 pub(crate) fn run() -> Result<()> {
     let root = root();
     let mut complaints = Vec::new();
-    edges(&root, &mut complaints)?;
+    let output = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    edges(&root, packages, &mut complaints)?;
+    lock::check(&root, packages, &mut complaints)?;
     let files = tracked(&root)?;
     for file in &files {
         check_file(&root, file, &mut complaints)?;
@@ -104,10 +109,7 @@ pub(crate) fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Compares the table in docs/ARCHITECTURE.md with what the manifests say.
-fn edges(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
-    let output = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
-    let packages = metadata["packages"].as_array().context("no packages")?;
+fn edges(root: &Path, packages: &[serde_json::Value], complaints: &mut Vec<String>) -> Result<()> {
     // The packages that others may take have our name before theirs.
     let name = |value: &serde_json::Value| {
         let name = value["name"].as_str().unwrap_or_default();
