@@ -169,7 +169,7 @@ impl Kind {
     /// The number of a text of such a kind.
     pub(crate) fn parse_integer(&self, text: &[u8]) -> Option<i64> {
         match self {
-            Kind::Number(number) => i64::try_from(number.parse(text)?).ok(),
+            Kind::Number(number) => number.parse_short(text),
             Kind::Date => parse_date(text),
             Kind::Datetime { fraction, .. } => parse_datetime(text, *fraction),
             _ => None,

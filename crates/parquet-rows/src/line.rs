@@ -32,6 +32,33 @@ impl OddValue {
     }
 }
 
+/// Where the values of a line end, and whether some have escapes. Values are short, so eight bytes are looked
+/// at together: a call for each separator would take longer.
+pub(crate) fn split(line: &[u8], ends: &mut Vec<usize>) -> bool {
+    ends.clear();
+    let mut escapes = 0;
+    let (eights, rest) = line.as_chunks();
+    let padded = std::array::from_fn(|at| rest.get(at).copied().unwrap_or(0));
+    for (number, bytes) in eights.iter().chain([&padded]).enumerate() {
+        escapes |= places(*bytes, b'\\');
+        let mut tabs = places(*bytes, b'\t');
+        while tabs != 0 {
+            ends.push(number * 8 + tabs.trailing_zeros() as usize / 8);
+            tabs &= tabs - 1;
+        }
+    }
+    ends.push(line.len());
+    escapes != 0
+}
+
+/// The highest bit of each byte that is this one.
+fn places(bytes: [u8; 8], byte: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let other = u64::from_le_bytes(bytes) ^ u64::from_le_bytes([byte; 8]);
+    // No sum of a byte reaches the next one.
+    !((other & LOW) + LOW | other | LOW)
+}
+
 /// A value of a line without its escapes; the text itself if it has none.
 pub(crate) fn unescape<'a>(text: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
     let Some(first) = memchr::memchr(b'\\', text) else { return text };
@@ -53,4 +80,25 @@ pub(crate) fn unescape<'a>(text: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8]
         });
     }
     scratch
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_line_is_split_at_its_tabs(line in prop::collection::vec(
+            prop::sample::select(b"\t\t\\\x08\x09\x0a\x5b\x5d\x89\xdc\0\xffa".to_vec()), 0..70,
+        )) {
+            let mut ends = Vec::new();
+            let has_escapes = split(&line, &mut ends);
+            prop_assert_eq!(has_escapes, line.contains(&b'\\'));
+            let mut expected: Vec<usize> = (0..line.len()).filter(|at| line[*at] == b'\t').collect();
+            expected.push(line.len());
+            prop_assert_eq!(ends, expected);
+        }
+    }
 }

@@ -21,6 +21,9 @@ pub(crate) enum Store {
     Fixed(u8),
 }
 
+/// So many digits are less than 2^63.
+const SHORT_DIGITS: usize = 18;
+
 /// The powers of ten that are less than 2^127.
 const POWERS: [i128; 39] = {
     let mut powers = [1; 39];
@@ -30,6 +33,17 @@ const POWERS: [i128; 39] = {
         at += 1;
     }
     powers
+};
+
+/// The greatest numbers of so many digits, as far as 64 bits hold them.
+const GREATEST: [i64; 39] = {
+    let mut greatest = [i64::MAX; 39];
+    let mut at = 0;
+    while at <= SHORT_DIGITS {
+        greatest[at] = POWERS[at] as i64 - 1;
+        at += 1;
+    }
+    greatest
 };
 
 impl Number {
@@ -46,8 +60,9 @@ impl Number {
         Number { store, decimals: Some(precision.max(1)), scale, pad }
     }
 
-    /// The number in a text, without its point, if the text is the one that [`Number::print`] gives it.
-    pub(crate) fn parse(self, text: &[u8]) -> Option<i128> {
+    /// Whether a text is negative, and its digits before and behind the point, if it looks like one that
+    /// [`Number::print`] gives.
+    fn parts(self, text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
         let (is_negative, text) = match text {
             [b'-', rest @ ..] => (true, rest),
             _ => (false, text),
@@ -61,9 +76,13 @@ impl Number {
             }
         };
         let least = usize::from(self.pad.max(1));
-        if whole.len() < least || whole.len() > least && whole.starts_with(b"0") {
-            return None;
-        }
+        let is_padded = whole.len() == least || whole.len() > least && !whole.starts_with(b"0");
+        is_padded.then_some((is_negative, whole, fraction))
+    }
+
+    /// The number in a text, without its point, if the text is the one that [`Number::print`] gives it.
+    pub(crate) fn parse(self, text: &[u8]) -> Option<i128> {
+        let (is_negative, whole, fraction) = self.parts(text)?;
         // Of 38 digits behind the point there is a zero before it.
         let whole = &whole[whole.iter().take_while(|digit| **digit == b'0').count()..];
         // 38 digits are less than 2^127.
@@ -71,7 +90,7 @@ impl Number {
             return None;
         }
         let magnitude = match whole.len() + fraction.len() {
-            ..=18 => i128::from(short(whole, fraction)?),
+            ..=SHORT_DIGITS => i128::from(short(whole, fraction)?),
             _ => long(whole, fraction)?,
         };
         if is_negative && magnitude == 0 {
@@ -87,6 +106,26 @@ impl Number {
             (Store::Fixed(_), None) => false,
         };
         fits.then_some(number)
+    }
+
+    /// The same for one that is stored in at most 64 bits. Few have so many digits that 128 are needed on the
+    /// way.
+    pub(crate) fn parse_short(self, text: &[u8]) -> Option<i64> {
+        let (is_negative, whole, fraction) = self.parts(text)?;
+        if whole.len() + fraction.len() > SHORT_DIGITS {
+            return i64::try_from(self.parse(text)?).ok();
+        }
+        let magnitude = i64::try_from(short(whole, fraction)?).ok()?;
+        let greatest = match (self.store, self.decimals) {
+            (_, Some(precision)) => *GREATEST.get(usize::from(precision))?,
+            (Store::Int32, _) => i64::from(i32::MAX) + i64::from(is_negative),
+            (Store::Int64, _) => i64::MAX,
+            (Store::Fixed(_), None) => return None,
+        };
+        if magnitude > greatest || is_negative && magnitude == 0 {
+            return None;
+        }
+        Some(if is_negative { -magnitude } else { magnitude })
     }
 
     /// Prints a number.
@@ -113,7 +152,7 @@ impl Number {
     }
 }
 
-/// A number of at most 18 digits.
+/// A number of at most so many digits.
 fn short(whole: &[u8], fraction: &[u8]) -> Option<u64> {
     append(append(0, whole)?, fraction)
 }
@@ -163,7 +202,11 @@ mod tests {
     use super::*;
 
     fn round(number: Number, text: &str) -> Option<i128> {
-        let parsed = number.parse(text.as_bytes())?;
+        let parsed = number.parse(text.as_bytes());
+        if !matches!(number.store, Store::Fixed(_)) {
+            assert_eq!(number.parse_short(text.as_bytes()).map(i128::from), parsed, "{number:?} {text}");
+        }
+        let parsed = parsed?;
         let mut out = Vec::new();
         number.print(parsed, &mut out);
         assert_eq!(out, text.as_bytes());
@@ -183,7 +226,9 @@ mod tests {
             let longer: Vec<Vec<u8>> = longer.collect();
             for (kind, text) in kinds.iter().flat_map(|kind| longer.iter().map(move |text| (kind, text))) {
                 let mut out = Vec::new();
-                kind.parse(text).into_iter().for_each(|number| kind.print(number, &mut out));
+                let parsed = kind.parse(text);
+                assert_eq!(kind.parse_short(text).map(i128::from), parsed, "{kind:?} {text:?}");
+                parsed.into_iter().for_each(|number| kind.print(number, &mut out));
                 assert!(out.is_empty() || out == *text, "{kind:?} {}", String::from_utf8_lossy(text));
             }
             texts = longer;

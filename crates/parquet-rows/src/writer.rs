@@ -12,7 +12,7 @@ use crate::column::{Column, Columns};
 use crate::encoding::{self, Encodings};
 use crate::kind::Kind;
 use crate::leaf::Leaf;
-use crate::line::{NULL, OddValue, unescape};
+use crate::line::{NULL, OddValue, split, unescape};
 use crate::{Error, value::Value};
 
 /// A row group has at most this many rows, or about so many bytes of lines.
@@ -53,6 +53,8 @@ pub struct Writer<W: Write + Send> {
     bytes: usize,
     /// Rows of the groups before it.
     rows_before: u64,
+    /// Where the values of the line end.
+    ends: Vec<usize>,
     scratch: Scratch,
     odd: u64,
     groups: u32,
@@ -101,6 +103,7 @@ impl<W: Write + Send> Writer<W> {
             rows: 0,
             bytes: 0,
             rows_before: 0,
+            ends: Vec::new(),
             scratch: Scratch::default(),
             odd: 0,
             groups: 0,
@@ -140,11 +143,13 @@ impl<W: Write + Send> Writer<W> {
 
     fn line(&mut self, line: &[u8], odd: OnOdd<'_>) -> Result<(), Error> {
         let mut from = 0;
-        let has_escapes = memchr::memchr(b'\\', line).is_some();
-        let mut ends = memchr::memchr_iter(b'\t', line).chain([line.len()]);
-        for column in 0..self.columns.kinds.len() {
-            let Some(end) = ends.next() else { return Err(wrong_line(self.columns.kinds.len())) };
-            let text = &line[from..end];
+        let mut ends = std::mem::take(&mut self.ends);
+        let has_escapes = split(line, &mut ends);
+        if ends.len() != self.columns.kinds.len() {
+            return Err(wrong_line(self.columns.kinds.len()));
+        }
+        for (column, end) in ends.iter().enumerate() {
+            let text = &line[from..*end];
             from = end + 1;
             if !self.value(column, text, has_escapes) {
                 self.odd += 1;
@@ -152,9 +157,7 @@ impl<W: Write + Send> Writer<W> {
                 odd(&OddValue { row, column, text: text.to_owned() })?;
             }
         }
-        if ends.next().is_some() {
-            return Err(wrong_line(self.columns.kinds.len()));
-        }
+        self.ends = ends;
         self.rows += 1;
         self.bytes += line.len() + 1;
         Ok(())
