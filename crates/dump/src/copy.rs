@@ -197,6 +197,23 @@ impl CopyRequest {
         conditions.is_empty() && masks.is_empty()
     }
 
+    /// Whether that is everything that the source has, under its own names.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        let Selection { include, exclude, .. } = &self.read.selection;
+        let is_all = include.is_empty() && exclude.is_empty() && self.renames.is_empty();
+        is_all && self.is_whole() && self.read.data && self.read.history
+    }
+
+    /// The same copy in the other direction, of which there is something.
+    #[must_use]
+    pub fn turned(&self) -> CopyRequest {
+        let mut turned = self.clone();
+        turned.renames = self.renames.reversed();
+        turned.write.resume = true;
+        turned
+    }
+
     /// What may be on the target.
     fn on_target(&self) -> Selection {
         if self.renames.is_empty() { self.read.selection.clone() } else { Selection::default() }

@@ -39,10 +39,7 @@ pub fn refusals(session: &mut Session, tables: &[ReadTable<'_>]) -> Result<Vec<S
 }
 
 /// The columns to which foreign keys refer that change rows (CASCADE, SET NULL), by table.
-///
-/// # Errors
-/// Those of the server.
-pub fn cascading(session: &mut Session) -> Result<BTreeMap<TableName, BTreeSet<String>>, Error> {
+pub(crate) fn cascading(session: &mut Session) -> Result<BTreeMap<TableName, BTreeSet<String>>, Error> {
     let mut columns: BTreeMap<TableName, BTreeSet<String>> = BTreeMap::new();
     for cascade in cascades(session)? {
         columns.entry(cascade.parent).or_default().insert(cascade.column);
@@ -101,7 +98,7 @@ fn rules_refusal(read: &ReadTable<'_>) -> Option<String> {
 }
 
 /// What is wrong with the log.
-fn log(session: &mut Session) -> Result<Vec<String>, Error> {
+pub(crate) fn log(session: &mut Session) -> Result<Vec<String>, Error> {
     if !session.about.log_bin {
         return Ok(vec!["the source has no binary log (log_bin)".to_owned()]);
     }

@@ -16,10 +16,13 @@
 //!
 //! In the background, `verify` compares all rows of both servers without a lock, since `touched` knows which
 //! ones have changed meanwhile; and `cut_over` makes the target take over, with `source_lock`. `shared` is
-//! what they tell the follower. `failover` lets another server take the source's place.
+//! what they tell the follower. `beginning` is where following begins, `way_back` where it begins in the other
+//! direction; `failover` lets another server take the source's place.
+//! `replica` uses the servers' own replication instead.
 
 mod apply;
 mod background;
+mod beginning;
 mod check;
 mod cut_over;
 mod ddl;
@@ -30,6 +33,7 @@ mod follower;
 mod form;
 mod hook;
 mod log;
+mod replica;
 mod row_condition;
 mod rules;
 mod scope;
@@ -38,6 +42,7 @@ mod source_lock;
 mod state;
 mod touched;
 mod verify;
+mod way_back;
 mod window;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,12 +51,15 @@ use std::time::{Duration, Instant};
 use progress::Progress;
 use server::{Session, Target, settings, snapshot};
 
-pub use check::{cascading, refusals};
+pub use beginning::{LogFile, followed};
+pub use check::refusals;
 pub use cut_over::{CutOverRequest, give_back, let_us_write};
 pub use error::Error;
 pub use failover::replace_source;
 pub use followed::Followed;
+pub use replica::Replica;
 pub use state::{CutOver, Noted, Reached, State, Verified};
+pub use way_back::is_way_back;
 
 use apply::Applier;
 use background::Background;

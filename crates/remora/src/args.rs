@@ -109,6 +109,11 @@ impl ServerArgs {
         ServerArgs { url: Some(url.to_owned()), ..self.clone() }
     }
 
+    /// The server at this address, with the account that it names, whatever -u says.
+    pub(crate) fn logged_in_at(&self, url: &str) -> ServerArgs {
+        ServerArgs { user: None, ..self.at(url) }
+    }
+
     /// A command for the same server, as a message tells somebody to type it: with the options that lead to
     /// the server, and never with a password. What option files and the environment say is left to them.
     pub(crate) fn on_server(&self, line: &str) -> String {

@@ -61,7 +61,7 @@ pub use load::{LoadReport, Source};
 pub use name::{TableName, hex_literal, quote_name, unquoted};
 pub use options::{OptionFile, OptionFiles, OptionLine, read_all_options, read_option_files};
 pub use password::Password;
-pub use position::{Position, REPLICA_STATUS};
+pub use position::{Position, REPLICA_STATUS, ReplicaState};
 pub use schema_privileges::SchemaPrivileges;
 pub use session::{Cells, Done, Row, Session, Warning};
 pub use stream::RowSink;

@@ -26,6 +26,17 @@ impl fmt::Display for Position {
     }
 }
 
+/// What a replica says of its only source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaState {
+    /// Whether it is logged in to the source and receives its log.
+    pub receives: bool,
+    /// Whether it applies what it has received.
+    pub applies: bool,
+    /// The last error of either, if there is one.
+    pub error: Option<String>,
+}
+
 /// A row: a text for each column, `None` for NULL.
 type Texts = Vec<Option<String>>;
 
@@ -73,6 +84,25 @@ impl Session {
         let delay =
             |row: Vec<(String, String)>| row.into_iter().find(|(name, _)| is_delay(name))?.1.parse().ok();
         Ok(rows.into_iter().map(delay).collect())
+    }
+
+    /// What a replica does. `None` for a server that is none.
+    ///
+    /// # Errors
+    /// [`Error::Privilege`] and the like.
+    pub fn replica_state(&mut self) -> Result<Option<ReplicaState>, Error> {
+        let Some(row) = self.known(&REPLICA_STATUS, Session::named_rows)?.into_iter().next() else {
+            return Ok(None);
+        };
+        let cell =
+            |names: &[&str]| row.iter().find(|(name, _)| names.contains(&&**name)).map(|(_, text)| &**text);
+        let runs = |names: &[&str]| cell(names) == Some("Yes");
+        let error = ["Last_IO_Error", "Last_SQL_Error"].map(|name| cell(&[name]).unwrap_or_default());
+        Ok(Some(ReplicaState {
+            receives: runs(&["Slave_IO_Running", "Replica_IO_Running"]),
+            applies: runs(&["Slave_SQL_Running", "Replica_SQL_Running"]),
+            error: error.into_iter().find(|error| !error.is_empty()).map(str::to_owned),
+        }))
     }
 
     /// The rows of the first of these statements that the server knows, in the form in which they are asked

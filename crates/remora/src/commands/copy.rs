@@ -1,10 +1,12 @@
 //! `remora copy`
 
 mod follow;
+mod replica;
 mod status;
 
 use std::time::{Duration, Instant};
 
+use ::follow::Replica;
 use clap::Args;
 use dump::{
     CopyPlan, CopyRequest, CopySummary, Definer, Limits, MaxLag, Pattern, ReadRequest, Refusals, Renames,
@@ -35,6 +37,8 @@ const EXAMPLES: &str = "EXAMPLES
       go on with a copy that was stopped
   remora copy mysql://root@db1 mysql://root@db2 shop --follow apply
       copy, then apply what db1 commits until it is stopped; --resume continues
+  remora copy mysql://root@db1 mysql://root@db2 --follow replica --source mysql://repl@db1
+      copy, then make db2 a replica of db1
   remora copy mysql://root@db1 mysql://root@stage shop --mask 'shop.*.email=fake:email' --mask-key key --follow apply
       a server for tests that follows db1, without its addresses
   remora copy mysql://root@db1 mysql://root@db2 shop --follow apply --resume --cut-over
@@ -168,18 +172,28 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     };
     let max_lags = arguments.max_lag.iter().map(max_lag).collect::<anyhow::Result<_>>()?;
     let request = request(arguments, max_lags)?;
-    if arguments.follow.follow.is_some() && request.read.masks.has_key() && !arguments.masks.has_file() {
+    if arguments.follow.applies() && request.read.masks.has_key() && !arguments.masks.has_file() {
         return Err(usage(
             "a copy that is followed needs --mask-key, so that --resume makes the same masks; make a secret by: head -c \
              32 /dev/urandom > FILE",
         ));
     }
+    let source = |text: &String| arguments.server.logged_in_at(text).target(None);
+    let source = arguments.follow.source.as_ref().map(source).transpose()?;
+    let replica = Replica { from: &from, to: &to, source: source.as_ref().unwrap_or(&from) };
+    let replicates = arguments.follow.replicates(&request)?;
     if arguments.dry_run {
-        let plan = dump::plan_copy(&world(report, None)?, (&from, &to), &request)?;
+        let mut plan = dump::plan_copy(&world(report, None)?, (&from, &to), &request)?;
+        if replicates {
+            plan.refused.extend(replica.refusals()?);
+        }
         report.end();
         return tell_plan(&plan, report);
     }
-    if arguments.follow.follow.is_some() {
+    if replicates {
+        return replica::run(replica, request, report);
+    }
+    if arguments.follow.applies() {
         let former = arguments.follow.failover_from.as_deref().map(target).transpose()?;
         return follow::run((&from, &to), &request, (&arguments.follow, former.as_ref()), report);
     }
@@ -218,7 +232,7 @@ fn request(arguments: &Arguments, max_lags: Vec<MaxLag>) -> anyhow::Result<CopyR
             kill_long_queries: arguments.kill_long_queries,
         },
         max_lags,
-        follow: arguments.follow.follow.map(|_| -> Refusals { ::follow::refusals }),
+        follow: arguments.follow.applies().then_some(::follow::refusals as Refusals),
         renames: Renames::new(&arguments.rename).map_err(|why| usage(format!("--rename: {why}")))?,
         write: WriteRequest {
             sessions,

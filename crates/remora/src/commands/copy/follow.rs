@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dump::{CopyRequest, CopySummary};
+use dump::CopyRequest;
 use failure::usage;
-use follow::{CutOverRequest, Followed, Noted, Reached, Request, State, Summary};
+use follow::{CutOverRequest, LogFile, Noted, Request, State, Summary};
 use humanize::date_time;
 use progress::{Progress, count};
 use serde_json::json;
-use server::catalogue::Table;
-use server::{Position, TableName, Target};
+use server::Target;
 
 use super::{tell_omitted, world};
 use crate::exit::{self, Exit};
@@ -21,6 +20,8 @@ use crate::report::Report;
 pub(crate) enum Follow {
     /// Apply the row events of A's binary log
     Apply,
+    /// Make B a replica of A, by the servers' own replication, and end
+    Replica,
 }
 
 /// What becomes of DDL.
@@ -39,9 +40,14 @@ const VERIFY_EVERY: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct FollowArgs {
     /// After the copy, apply to B what A commits, from A's binary log, until stopped. What can't be applied
-    /// exactly ends it by name; --resume then compares all rows and continues
+    /// exactly ends it by name; --resume then compares all rows and continues. Or let B replicate from A
     #[arg(long, value_name = "HOW", conflicts_with = "no_data")]
     pub(super) follow: Option<Follow>,
+
+    /// With --follow replica: A as B reaches it, and the account with which B logs in to it
+    /// [default: A as it was given]
+    #[arg(long, value_name = "SERVER", requires = "follow")]
+    pub(super) source: Option<String>,
 
     /// With --follow: apply what A's binary log has now, and end
     #[arg(long, requires = "follow", conflicts_with_all = ["dry_run", "cut_over"])]
@@ -98,6 +104,29 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl FollowArgs {
+    /// Whether we apply what A commits.
+    pub(super) fn applies(&self) -> bool {
+        self.follow == Some(Follow::Apply)
+    }
+
+    /// Whether B is to replicate from A, which takes everything that A has.
+    pub(super) fn replicates(&self, request: &CopyRequest) -> anyhow::Result<bool> {
+        let FollowArgs { once, ddl, verify_every, cut_over, failover_from, .. } = self;
+        let is_ours = *once || *ddl == DdlPolicy::Same || verify_every.is_some() || *cut_over;
+        match self.follow {
+            Some(Follow::Replica) if is_ours || failover_from.is_some() => Err(usage(
+                "--once, --ddl, --verify-every, --cut-over and --failover-from go with --follow apply",
+            )),
+            Some(Follow::Replica) if !request.is_everything() => Err(usage(
+                "--follow replica copies everything as it is, because a replica applies all that A commits: leave names, \
+                 --exclude, --where, --mask, --rename and --no-history out, or use --follow apply",
+            )),
+            Some(Follow::Replica) => Ok(true),
+            _ if self.source.is_some() => Err(usage("--source goes with --follow replica")),
+            _ => Ok(false),
+        }
+    }
+
     fn verify_every(&self) -> Option<Duration> {
         match self.verify_every {
             _ if self.cut_over => Some(VERIFY_EVERY),
@@ -158,7 +187,7 @@ pub(super) fn run(
         report.note(&format!("{from} takes the place of {former}"));
     }
     let mut open = Open::default();
-    if !is_way_back(&context, &state, servers, request, report)?
+    if !follow::is_way_back(&context, &state, servers, request)?
         && !is_noted(&state, servers, request, report)?
     {
         open = copy(&context, &state, servers, request, report)?;
@@ -184,7 +213,7 @@ pub(super) fn run(
     summarise(&summary, report)?;
     if summary.is_cut_over && options.way_back && summary.late.is_empty() && !stop.load(Ordering::Relaxed) {
         let options = FollowArgs { cut_over: false, way_back: false, ..options.clone() };
-        return run((to, from), &turned(request), (&options, None), report);
+        return run((to, from), &request.turned(), (&options, None), report);
     }
     if !summary.is_cut_over {
         open.omitted.append(&mut open.postponed);
@@ -216,71 +245,16 @@ fn copy(
 ) -> anyhow::Result<Open> {
     let (from, to) = servers;
     let began = Instant::now();
-    let before = beginning(state, from)?;
+    let before = LogFile::of(state, from)?;
     let summary = dump::copy(context, servers, request)?;
     super::summarise(&summary, began.elapsed().as_secs_f64(), report)?;
     tell_omitted(&summary.omitted, report);
     for line in &summary.postponed {
         report.note(&format!("not yet on B: {line}"));
     }
-    let noted = noted(state, from, &summary, &before)?;
+    let noted = before.noted(state, from, &summary)?;
     follow::begin(state, to, &noted, request.write.no_binlog)?;
     Ok(Open { omitted: summary.omitted, postponed: summary.postponed })
-}
-
-/// The same copy in the other direction.
-fn turned(request: &CopyRequest) -> CopyRequest {
-    let mut turned = request.clone();
-    turned.renames = request.renames.reversed();
-    turned.write.resume = true;
-    turned
-}
-
-/// Whether A has taken over from B before, so that only what A has committed since then is missing on B. It
-/// is noted then from where to follow.
-fn is_way_back(
-    context: &dump::Context,
-    state: &State,
-    servers: Servers<'_>,
-    request: &CopyRequest,
-    report: &Report,
-) -> anyhow::Result<bool> {
-    let (from, to) = servers;
-    let taken = State::of(&dump::copy_id(to, &turned(request))?);
-    let noted = taken.read(&mut from.connect()?)?;
-    let Some(how) = noted.and_then(|noted| noted.cut_over).filter(|how| how.is_over) else {
-        return Ok(false);
-    };
-    let mut target = to.connect()?;
-    let is_begun =
-        state.read(&mut target)?.is_some_and(|noted| !noted.cut_over.is_some_and(|how| how.is_over));
-    if is_begun {
-        // What said that A has taken over has served.
-        follow::forget(&taken, from, request.write.no_binlog)?;
-        return Ok(false);
-    }
-    if !request.write.resume {
-        return Err(usage("A has taken over from B; --resume applies to B what A has committed since then"));
-    }
-    let Some(reached) = how.target else {
-        return Err(usage(
-            "A had no binary log when it took over from B, so nobody knows what it has committed since then",
-        ));
-    };
-    if !state.lock(&mut target)? {
-        return Err(follow::Error::Busy.into());
-    }
-    follow::let_us_write(to)?;
-    let tables = followed(from, &dump::standby(context, servers, request)?)?;
-    let place = format!("{}:{}", reached.position.file, reached.position.offset);
-    let noted = Noted { source: from.to_string(), reached, stopped: None, tables, cut_over: None };
-    follow::begin(state, to, &noted, request.write.no_binlog)?;
-    // It has served: a later run must not begin there once more.
-    follow::forget(&taken, from, request.write.no_binlog)?;
-    report.note(&format!(
-        "A took over from B at {place} of its log: what it has committed since then goes to B"
-    ));
-    Ok(true)
 }
 
 /// Whether B knows from where to follow. If following has ended for good, the copy is made again.
@@ -312,48 +286,6 @@ fn is_noted(
     let Some(why) = noted.stopped else { return Ok(true) };
     report.note(&format!("following had ended at {why}"));
     Ok(false)
-}
-
-/// Which file A writes, and when it was begun. So this account may read the log, too.
-fn beginning(state: &State, from: &Target) -> anyhow::Result<(String, u32)> {
-    let position = from.connect()?.position()?;
-    let Some(Position { file, .. }) = position else {
-        return Err(usage("A has no binary log (log_bin), or this account may not see its position"));
-    };
-    let begun = follow::begun(state, from, &file)?;
-    Ok((file, begun))
-}
-
-/// From where to follow.
-fn noted(
-    state: &State,
-    from: &Target,
-    summary: &CopySummary,
-    (file, begun): &(String, u32),
-) -> anyhow::Result<Noted> {
-    let position = summary.source.position.clone();
-    let position =
-        position.ok_or_else(|| usage("the position of the snapshot in A's binary log is not known"))?;
-    let found = follow::begun(state, from, &position.file)?;
-    if position.file == *file && found != *begun {
-        return Err(usage(
-            "A's binary log was begun again while it was copied (RESET MASTER); start again with --resume",
-        ));
-    }
-    let tables = followed(from, &summary.tables)?;
-    let reached = Reached { position, begun: found };
-    Ok(Noted { source: from.to_string(), reached, stopped: None, tables, cut_over: None })
-}
-
-/// What is followed of these tables, which have names on the target.
-fn followed(from: &Target, tables: &[(Table, TableName)]) -> anyhow::Result<Vec<Followed>> {
-    let cascading = follow::cascading(&mut from.connect()?)?;
-    let followed = |(table, target): &(Table, TableName)| Followed {
-        table: table.clone(),
-        target: target.clone(),
-        cascades: cascading.get(&table.name).cloned().unwrap_or_default(),
-    };
-    Ok(tables.iter().map(followed).collect())
 }
 
 fn summarise(summary: &Summary, report: &Report) -> anyhow::Result<()> {

@@ -1,14 +1,16 @@
-//! A dump of a replica is the start of another replica.
+//! Replicas: a dump of one is the start of another, and a copy becomes one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sandbox::{Product, Sandbox, Settings};
+use sandbox::{Family, Product, Sandbox, Settings};
 use server::Session;
 
 use super::copy::{copy, spawn, statements, url};
-use super::{Pair, StopsWriters, assert_equal, fill};
+use super::copy_follow::{LOG, Random, assert_same, execute, make, next, transact};
+use super::{OWN, Pair, StopsWriters, assert_equal, fill};
 use crate::support::{
-    connect, mariadbs, of_today, on_products, pause_writer, places, products, start, until,
+    Ended, connect, mariadbs, of_today, on_products, part_of_today, pause_writer, places, products, start,
+    until,
 };
 
 const COUNT: &str = "SELECT COUNT(*) FROM d.t";
@@ -16,8 +18,8 @@ const COUNT: &str = "SELECT COUNT(*) FROM d.t";
 /// A server that others may replicate.
 fn source(product: Product) -> Sandbox {
     let installation = sandbox::find(&places(), product).unwrap();
-    let options = ["--log-bin=log", "--server-id=1", "--innodb-flush-log-at-trx-commit=0"];
-    let options = options.map(str::to_owned).to_vec();
+    let options = [&LOG[..], &["--innodb-flush-log-at-trx-commit=0"]].concat();
+    let options = options.into_iter().map(str::to_owned).collect();
     let settings = Settings { options, port: Some(0), ..Settings::default() };
     Sandbox::start(&installation, &places(), &settings).unwrap()
 }
@@ -162,4 +164,104 @@ fn a_copy_waits_for_a_replica_that_does_not_run() {
         running.end().exits(130).says(&["waiting for replica", "its replication does not run", "--resume"]);
         assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.t").unwrap().as_deref(), Some("0"));
     });
+}
+
+/// A server with rows and an account for replicas, and one that is to replicate from it.
+fn to_replicate(product: Product, to: Product) -> Pair {
+    let pair = Pair {
+        from: source(product),
+        to: start(to, &[&OWN[..], &["--log-bin=log", "--server-id=2"]].concat()),
+        folder: tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap(),
+    };
+    make(&pair);
+    execute(
+        &mut pair.source(),
+        &[
+            "CREATE USER copy@'127.0.0.1' IDENTIFIED BY 'x'",
+            "GRANT REPLICATION SLAVE ON *.* TO copy@'127.0.0.1'",
+            "CREATE TABLE d.seen (id INT PRIMARY KEY AUTO_INCREMENT, one INT) ENGINE=InnoDB",
+            "CREATE TRIGGER d.new_one AFTER INSERT ON d.one FOR EACH ROW INSERT INTO d.seen (one) VALUES (NEW.id)",
+            "CREATE DEFINER = copy@'127.0.0.1' EVENT d.tick ON SCHEDULE EVERY 1 SECOND DO DELETE FROM d.one",
+        ],
+    );
+    pair
+}
+
+/// Copies, and lets the target replicate with an account of this password.
+fn replica_of(pair: &Pair, password: &str, arguments: &[&str]) -> Ended {
+    let address = format!("mysql://copy:{password}@127.0.0.1:{}", pair.from.port().unwrap());
+    copy(pair, &[&["--follow", "replica", "--source", &address], arguments].concat())
+}
+
+#[test]
+fn a_copy_becomes_a_replica_while_its_source_is_written() {
+    on_products(&of_today(products()), |product| {
+        let to = match next(product) {
+            to if product.family() == Family::MariaDb && to.family() == Family::MariaDb => to,
+            _ => product,
+        };
+        for to in part_of_today(vec![product, to], 2) {
+            let pair = to_replicate(product, to);
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let (mut writer, stop) = (pair.source(), &stop);
+                scope.spawn(move || {
+                    let mut random = Random(11);
+                    while !stop.load(Ordering::Relaxed) {
+                        pause_writer();
+                        transact(&mut writer, &mut random);
+                    }
+                });
+                let _stop = StopsWriters(stop);
+                replica_of(&pair, "x", &["--chunk", "4K"]).exits(0).says(&["B replicates from A since"]);
+            });
+            let (mut source, mut replica) = (pair.source(), pair.target());
+            execute(&mut source, &["CREATE TABLE d.zz (id INT PRIMARY KEY)", "INSERT INTO d.zz VALUES (1)"]);
+            until("the replica has the last row", || {
+                let state = replica.replica_state().unwrap().unwrap();
+                assert_eq!(state.error, None);
+                replica.value("SELECT id FROM d.zz").ok().flatten().is_some()
+            });
+            assert_same(&pair);
+            let event = "SELECT status, definer FROM information_schema.events WHERE event_schema = 'd'";
+            let [status, definer] = &replica.strings(event).unwrap()[0][..] else { panic!("{event}") };
+            assert!(status.as_ref().unwrap().contains("SIDE_DISABLED"), "{status:?}");
+            assert_eq!(definer.as_deref(), Some("copy@127.0.0.1"));
+            replica_of(&pair, "x", &["--resume"]).exits(2).says(&["B is a replica already"]);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_replicate_is_told_before_anything_is_copied() {
+    let Some(product) = of_today(mariadbs()).pop() else { return };
+    let pair = to_replicate(product, product);
+    let is_empty = || {
+        let mut target = pair.target();
+        let schemas = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'd'";
+        assert_eq!(target.value(schemas).unwrap().as_deref(), Some("0"));
+        assert_eq!(target.replica_state().unwrap(), None);
+    };
+    replica_of(&pair, "wrong", &[])
+        .exits(1)
+        .says(&["B can't replicate from A", "Access denied for user 'copy'"]);
+    is_empty();
+    for (arguments, why) in [
+        (&["d"][..], "copies everything as it is"),
+        (&["--where", "d.one:id > 3"], "copies everything as it is"),
+        (&["--cut-over"], "go with --follow apply"),
+    ] {
+        replica_of(&pair, "x", arguments).exits(2).says(&[why]);
+    }
+    copy(&pair, &["--follow", "replica"]).exits(2).says(&["--source mysql://"]);
+    let told = copy(&pair, &["--follow", "replica", "--dry-run"]).exits(1).out;
+    assert!(told.contains("refused: B reaches A through TCP"), "{told}");
+    copy(&pair, &["--source", &url(&pair.from)]).exits(2);
+    execute(&mut pair.target(), &["SET GLOBAL server_id = 1", "SET GLOBAL event_scheduler = ON"]);
+    let both = ["server_id of A is 1, of B 1", "the event scheduler of B runs"];
+    replica_of(&pair, "x", &[]).exits(2).says(&both);
+    execute(&mut pair.target(), &["SET GLOBAL server_id = 2", "SET GLOBAL event_scheduler = OFF"]);
+    execute(&mut pair.source(), &["SET GLOBAL binlog_format = MIXED"]);
+    replica_of(&pair, "x", &[]).exits(2).says(&["binlog_format of the source is MIXED"]);
+    is_empty();
 }
