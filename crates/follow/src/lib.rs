@@ -16,9 +16,9 @@
 //!
 //! In the background, `verify` compares all rows of both servers without a lock, since `touched` knows which
 //! ones have changed meanwhile; and `cut_over` makes the target take over, with `source_lock`. `shared` is
-//! what they tell the follower. `beginning` is where following begins, `way_back` where it begins in the other
-//! direction; `failover` lets another server take the source's place.
-//! `replica` uses the servers' own replication instead.
+//! what they tell the follower. `beginning` is where following begins, and `way_back` where it begins in the
+//! other direction. `failover` lets another server take the source's place. `replica` uses the servers' own
+//! replication instead.
 
 mod apply;
 mod background;

@@ -1,5 +1,6 @@
 //! The target as a replica of the source: the servers' own replication applies what the source commits.
 
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use server::{About, Flavour, Position, ReplicaState, Session, SslMode, Target, Version, quote_name};
@@ -24,6 +25,8 @@ pub struct Replica<'a> {
     pub to: &'a Target,
     /// The source as the target reaches it, and the account that the target uses.
     pub source: &'a Target,
+    /// Set when the user wants to stop.
+    pub stop: &'a AtomicBool,
 }
 
 impl Replica<'_> {
@@ -106,7 +109,7 @@ impl Replica<'_> {
         let words = Words::of(&session.about);
         self.change(session, position, with_tls)?;
         session.execute(&format!("START {} IO_THREAD", words.replica))?;
-        let tried = wait(session, |state| state.receives);
+        let tried = self.wait(session, |state| state.receives);
         session.execute(&format!("STOP {}", words.replica))?;
         session.execute(&format!("RESET {} ALL", words.replica))?;
         tried
@@ -127,7 +130,7 @@ impl Replica<'_> {
         }
         self.change(&mut session, position, with_tls)?;
         session.execute(&format!("START {}", words.replica))?;
-        wait(&mut session, |state| state.receives && state.applies)
+        self.wait(&mut session, |state| state.receives && state.applies)
     }
 
     /// Tells the target its source.
@@ -166,6 +169,30 @@ impl Replica<'_> {
         session.execute(&sql)?;
         Ok(())
     }
+
+    /// Waits until the replica is so far.
+    fn wait(&self, session: &mut Session, is_ready: impl Fn(&ReplicaState) -> bool) -> Result<(), Error> {
+        let begin = Instant::now();
+        loop {
+            let state = session.replica_state()?;
+            let Some(state) = state else {
+                return Err(Error::Refused("B is no replica any more".to_owned()));
+            };
+            if let Some(error) = state.error {
+                return Err(Error::Refused(format!("B can't replicate from A: {error}")));
+            }
+            if is_ready(&state) {
+                return Ok(());
+            }
+            if begin.elapsed() > LOGIN {
+                let why = format!("B has not begun to replicate after {} s", LOGIN.as_secs());
+                return Err(Error::Refused(why));
+            }
+            if !progress::pause(LOOK, self.stop) {
+                return Err(dump::Error::Stopped("B does not replicate yet").into());
+            }
+        }
+    }
 }
 
 /// How a server calls replication.
@@ -202,25 +229,6 @@ fn families(a: (Flavour, Version), b: (Flavour, Version)) -> Option<String> {
         _ => return None,
     };
     Some(format!("{why}; --follow apply goes between them"))
-}
-
-/// Waits until the replica is so far.
-fn wait(session: &mut Session, is_ready: impl Fn(&ReplicaState) -> bool) -> Result<(), Error> {
-    let begin = Instant::now();
-    loop {
-        let state = session.replica_state()?;
-        let Some(state) = state else { return Err(Error::Refused("B is no replica any more".to_owned())) };
-        if let Some(error) = state.error {
-            return Err(Error::Refused(format!("B can't replicate from A: {error}")));
-        }
-        if is_ready(&state) {
-            return Ok(());
-        }
-        if begin.elapsed() > LOGIN {
-            return Err(Error::Refused(format!("B has not begun to replicate after {} s", LOGIN.as_secs())));
-        }
-        std::thread::sleep(LOOK);
-    }
 }
 
 /// Schema, name and definer of each event that runs.

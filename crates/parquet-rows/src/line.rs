@@ -56,7 +56,7 @@ fn places(bytes: [u8; 8], byte: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let other = u64::from_le_bytes(bytes) ^ u64::from_le_bytes([byte; 8]);
     // No sum of a byte reaches the next one.
-    !((other & LOW) + LOW | other | LOW)
+    !(((other & LOW) + LOW) | other | LOW)
 }
 
 /// A value of a line without its escapes; the text itself if it has none.

@@ -38,9 +38,10 @@ const POWERS: [i128; 39] = {
 /// The greatest numbers of so many digits, as far as 64 bits hold them.
 const GREATEST: [i64; 39] = {
     let mut greatest = [i64::MAX; 39];
-    let mut at = 0;
+    let (mut at, mut power) = (0, 1_i64);
     while at <= SHORT_DIGITS {
-        greatest[at] = POWERS[at] as i64 - 1;
+        greatest[at] = power - 1;
+        power = power.saturating_mul(10);
         at += 1;
     }
     greatest

@@ -36,8 +36,8 @@ fn stale(lock: &str, packages: &[serde_json::Value]) -> Vec<String> {
         };
         // A feature may have brought one that is optional.
         let (needed, optional) = (names(false), names(true));
-        let is_there = |name: &&str| needed.contains(*name) || optional.contains(*name);
-        !needed.is_subset(locked) || !locked.iter().all(|name| is_there(&name))
+        let is_there = |name: &str| needed.contains(name) || optional.contains(name);
+        !needed.is_subset(locked) || !locked.iter().all(|name| is_there(name))
     };
     packages
         .iter()

@@ -180,10 +180,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let source = |text: &String| arguments.server.logged_in_at(text).target(None);
     let source = arguments.follow.source.as_ref().map(source).transpose()?;
-    let replica = Replica { from: &from, to: &to, source: source.as_ref().unwrap_or(&from) };
+    let context = world(report, None)?;
+    let source = source.as_ref().unwrap_or(&from);
+    let replica = Replica { from: &from, to: &to, source, stop: &context.stop };
     let replicates = arguments.follow.replicates(&request)?;
     if arguments.dry_run {
-        let mut plan = dump::plan_copy(&world(report, None)?, (&from, &to), &request)?;
+        let mut plan = dump::plan_copy(&context, (&from, &to), &request)?;
         if replicates {
             plan.refused.extend(replica.refusals()?);
         }
@@ -191,16 +193,16 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return tell_plan(&plan, report);
     }
     if replicates {
-        return replica::run(replica, request, report);
+        return replica::run(&context, replica, request, report);
     }
     if arguments.follow.applies() {
         let former = arguments.follow.failover_from.as_deref().map(target).transpose()?;
-        return follow::run((&from, &to), &request, (&arguments.follow, former.as_ref()), report);
+        return follow::run(&context, (&from, &to), &request, (&arguments.follow, former.as_ref()), report);
     }
     if arguments.resume {
         follow::forget((&from, &to), &request)?;
     }
-    let summary = dump::copy(&world(report, None)?, (&from, &to), &request)?;
+    let summary = dump::copy(&context, (&from, &to), &request)?;
     report.end();
     tell_omitted(&summary.omitted, report);
     summarise(&summary, began.elapsed().as_secs_f64(), report)?;

@@ -11,7 +11,7 @@ use progress::{Progress, count};
 use serde_json::json;
 use server::Target;
 
-use super::{tell_omitted, world};
+use super::tell_omitted;
 use crate::exit::{self, Exit};
 use crate::report::Report;
 
@@ -154,12 +154,12 @@ pub(super) fn forget((from, to): Servers<'_>, request: &CopyRequest) -> anyhow::
 }
 
 pub(super) fn run(
+    context: &dump::Context,
     servers: Servers<'_>,
     request: &CopyRequest,
     (options, former): (&FollowArgs, Option<&Target>),
     report: &Report,
 ) -> anyhow::Result<Exit> {
-    let context = world(report, None)?;
     let (from, to) = servers;
     let state = State::of(&dump::copy_id(from, request)?);
     if options.way_back {
@@ -187,17 +187,17 @@ pub(super) fn run(
         report.note(&format!("{from} takes the place of {former}"));
     }
     let mut open = Open::default();
-    if !follow::is_way_back(&context, &state, servers, request)?
+    if !follow::is_way_back(context, &state, servers, request)?
         && !is_noted(&state, servers, request, report)?
     {
-        open = copy(&context, &state, servers, request, report)?;
+        open = copy(context, &state, servers, request, report)?;
     }
     match options.once {
         true => report.phase("following", None),
         false => report.endless("following"),
     }
     let following = Request {
-        context: &context,
+        context,
         copy: request,
         from,
         to,
@@ -213,7 +213,7 @@ pub(super) fn run(
     summarise(&summary, report)?;
     if summary.is_cut_over && options.way_back && summary.late.is_empty() && !stop.load(Ordering::Relaxed) {
         let options = FollowArgs { cut_over: false, way_back: false, ..options.clone() };
-        return run((to, from), &request.turned(), (&options, None), report);
+        return run(context, (to, from), &request.turned(), (&options, None), report);
     }
     if !summary.is_cut_over {
         open.omitted.append(&mut open.postponed);

@@ -7,11 +7,16 @@ use failure::usage;
 use follow::Replica;
 use progress::Progress;
 
-use super::{follow as following, tell_omitted, world};
+use super::{follow as following, tell_omitted};
 use crate::exit::Exit;
 use crate::report::Report;
 
-pub(super) fn run(replica: Replica<'_>, mut request: CopyRequest, report: &Report) -> anyhow::Result<Exit> {
+pub(super) fn run(
+    context: &dump::Context,
+    replica: Replica<'_>,
+    mut request: CopyRequest,
+    report: &Report,
+) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let why = replica.refusals()?;
     if !why.is_empty() {
@@ -25,7 +30,7 @@ pub(super) fn run(replica: Replica<'_>, mut request: CopyRequest, report: &Repor
     if request.write.resume {
         following::forget(servers, &request)?;
     }
-    let summary = dump::copy(&world(report, None)?, servers, &request)?;
+    let summary = dump::copy(context, servers, &request)?;
     report.end();
     tell_omitted(&summary.omitted, report);
     super::summarise(&summary, began.elapsed().as_secs_f64(), report)?;

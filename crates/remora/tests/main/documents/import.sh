@@ -9,3 +9,6 @@ remora sandbox start db1 --option none
 mariadb -e 'CREATE DATABASE taxi'
 remora dump --format parquet shop.order_lines -o lines
 for file in lines/shop.order_lines/*.parquet; do mv "$file" "trips-${file##*/}"; done
+# Folders that are named after values.
+mkdir -p /lake/trips/day=2026-11-28/code=007
+cp trips-00000.parquet /lake/trips/day=2026-11-28/code=007/00000.parquet

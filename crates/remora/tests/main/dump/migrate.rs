@@ -85,7 +85,7 @@ fn mysql_moves_to_mariadb() {
                 "rewritten: `h` is INVISIBLE, in table `own`.`hidden`",
                 "rewritten: `k` is IGNORED, in table `own`.`hidden`",
                 "rewritten: `my_row_id` is INVISIBLE, in table `own`.`gipk`",
-                "utf8mb4_ja_0900_as_cs becomes utf8mb4_uca1400_as_cs",
+                "utf8mb4_ja_0900_as_cs becomes utf8mb4_uca1400_nopad_as_cs",
                 "not loaded: table `own`.`hidden`: the check `off`, which is not enforced",
                 "not loaded: table `own`.`places`: SRID 4326 of `p`",
             ],
