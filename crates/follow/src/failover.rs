@@ -1,5 +1,6 @@
 //! Another server has taken the source's place.
 
+use progress::Progress;
 use server::catalogue::Wanted;
 use server::{Session, Target};
 
@@ -7,19 +8,20 @@ use crate::{Error, Noted, State, connect};
 
 /// Makes the copy of a source that is gone the copy of the one that is followed now. It is noted as ended, so
 /// that all rows are compared with a new snapshot: whatever the new source lacks, or has in addition, is
-/// found. Returns whether there was anything to do.
+/// found. What was done is told.
 ///
 /// # Errors
 /// [`Error::Refused`] if there is not exactly one such copy; [`Error::Busy`] if it is followed still.
 pub fn replace_source(
     former: &Target,
-    state: &State,
-    to: &Target,
+    (from, to): (&Target, &Target),
     copy: &dump::CopyRequest,
-) -> Result<bool, Error> {
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    let state = State::of(&dump::copy_id(from, copy)?);
     let mut target = connect(to, copy.write.no_binlog)?;
     if state.exists(&mut target)? {
-        return Ok(false);
+        return Ok(());
     }
     let (found, noted) = copy_of(&mut target, former, copy)?;
     if noted.cut_over.is_some() {
@@ -39,7 +41,8 @@ pub fn replace_source(
         .collect();
     // All of them or, after a crash, none; MySQL before 8.0 may do a part.
     target.execute(&format!("RENAME TABLE {}", renames.join(", ")))?;
-    Ok(true)
+    progress.note(&format!("{from} takes the place of {former}"));
+    Ok(())
 }
 
 /// The one copy of that source with none but the tables that are wanted.

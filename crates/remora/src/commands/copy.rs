@@ -196,8 +196,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return replica::run(&context, replica, request, report);
     }
     if arguments.follow.applies() {
-        let former = arguments.follow.failover_from.as_deref().map(target).transpose()?;
-        return follow::run(&context, (&from, &to), &request, (&arguments.follow, former.as_ref()), report);
+        if let Some(former) = &arguments.follow.failover_from {
+            ::follow::replace_source(&target(former)?, (&from, &to), &request, report)?;
+        }
+        return follow::run(&context, (&from, &to), &request, &arguments.follow, report);
     }
     if arguments.resume {
         follow::forget((&from, &to), &request)?;

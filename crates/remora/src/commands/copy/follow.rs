@@ -157,7 +157,7 @@ pub(super) fn run(
     context: &dump::Context,
     servers: Servers<'_>,
     request: &CopyRequest,
-    (options, former): (&FollowArgs, Option<&Target>),
+    options: &FollowArgs,
     report: &Report,
 ) -> anyhow::Result<Exit> {
     let (from, to) = servers;
@@ -180,11 +180,6 @@ pub(super) fn run(
                  statement must mean the same",
             ));
         }
-    }
-    if let Some(former) = former
-        && follow::replace_source(former, &state, to, request)?
-    {
-        report.note(&format!("{from} takes the place of {former}"));
     }
     let mut open = Open::default();
     if !follow::is_way_back(context, &state, servers, request)?
@@ -213,7 +208,7 @@ pub(super) fn run(
     summarise(&summary, report)?;
     if summary.is_cut_over && options.way_back && summary.late.is_empty() && !stop.load(Ordering::Relaxed) {
         let options = FollowArgs { cut_over: false, way_back: false, ..options.clone() };
-        return run(context, (to, from), &request.turned(), (&options, None), report);
+        return run(context, (to, from), &request.turned(), &options, report);
     }
     if !summary.is_cut_over {
         open.omitted.append(&mut open.postponed);
