@@ -13,7 +13,9 @@ use super::copy_follow::{
     LOG, Random, assert_same, command, execute, made, make, next, once, spawn, transact,
 };
 use crate::schema;
-use crate::support::{Ended, of_today, on_products, part_of_today, products, remora, tell, until};
+use crate::support::{
+    Ended, of_today, on_products, part_of_today, pause_writer, products, remora, tell, until,
+};
 
 /// Lets B take over.
 fn cut_over(pair: &Pair, arguments: &[&str]) -> Ended {
@@ -119,6 +121,7 @@ fn write(mut session: Session, first: u32, is_over: &AtomicBool) -> Vec<u32> {
             break;
         }
         acknowledged.push(id);
+        pause_writer();
     }
     acknowledged
 }

@@ -4,7 +4,7 @@ use sandbox::Product;
 
 use super::Pair;
 use super::copy_follow::{LOG, Random, assert_same, execute, made, make, next, once, spawn, transact};
-use crate::support::{of_today, on_products, part_of_today, products, tell};
+use crate::support::{of_today, on_products, part_of_today, pause_writer, products, tell};
 
 /// How often all rows are compared while others write.
 const ROUNDS: usize = 4;
@@ -19,6 +19,7 @@ fn while_others_write(pair: &Pair, work: impl FnOnce()) {
             scope.spawn(move || {
                 let mut random = Random(seed);
                 while !is_over.load(Ordering::Relaxed) {
+                    pause_writer();
                     transact(&mut session, &mut random);
                 }
             });
