@@ -17,11 +17,11 @@ impl LogFile {
     /// The one that it writes now. That it is found says that this account may read the log, too.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is no log.
+    /// [`Error::Usage`] if there is no log.
     pub fn of(state: &State, from: &Target) -> Result<LogFile, Error> {
         let position = from.connect()?.position()?;
         let Some(Position { file, .. }) = position else {
-            return Err(Error::Refused(
+            return Err(Error::Usage(
                 "A has no binary log (log_bin), or this account may not see its position".to_owned(),
             ));
         };
@@ -32,14 +32,14 @@ impl LogFile {
     /// From where to follow a copy.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the log was begun again meanwhile.
+    /// [`Error::Usage`] if the log was begun again meanwhile.
     pub fn noted(&self, state: &State, from: &Target, summary: &CopySummary) -> Result<Noted, Error> {
         let position = summary.source.position.clone().ok_or_else(|| {
-            Error::Refused("the position of the snapshot in A's binary log is not known".to_owned())
+            Error::Usage("the position of the snapshot in A's binary log is not known".to_owned())
         })?;
         let found = begun(state, from, &position.file)?;
         if position.file == self.name && found != self.begun {
-            return Err(Error::Refused(
+            return Err(Error::Usage(
                 "A's binary log was begun again while it was copied (RESET MASTER); start again with --resume".to_owned(),
             ));
         }

@@ -41,6 +41,10 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
 
+    /// It can't be meant as it was asked for.
+    #[error("{0}")]
+    Usage(String),
+
     /// Another process does the same.
     #[error("another copy of the same is running into this server; wait until it has ended")]
     Busy,

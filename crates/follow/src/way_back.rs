@@ -8,7 +8,7 @@ use crate::{Error, Noted, State, begin, followed, forget, let_us_write};
 /// is noted then from where to follow.
 ///
 /// # Errors
-/// [`Error::Refused`] if that was not asked for, or nobody knows from where; [`Error::Busy`].
+/// [`Error::Usage`] if that was not asked for, or nobody knows from where; [`Error::Busy`].
 pub fn is_way_back(
     context: &dump::Context,
     state: &State,
@@ -29,12 +29,12 @@ pub fn is_way_back(
         return Ok(false);
     }
     if !request.write.resume {
-        return Err(Error::Refused(
+        return Err(Error::Usage(
             "A has taken over from B; --resume applies to B what A has committed since then".to_owned(),
         ));
     }
     let Some(reached) = how.target else {
-        return Err(Error::Refused(
+        return Err(Error::Usage(
             "A had no binary log when it took over from B, so nobody knows what it has committed since then"
                 .to_owned(),
         ));

@@ -228,6 +228,7 @@ fn of_follow(error: &follow::Error) -> Exit {
     use follow::Error as E;
     match error {
         E::Different { .. } | E::Corrupt { .. } => Exit::Damaged,
+        E::Usage(_) => Exit::Usage,
         E::Busy => Exit::Busy,
         E::Server(error) => of_server(error),
         E::Dump(error) => of_dump(error),
