@@ -108,8 +108,10 @@ impl Replica<'_> {
     fn try_once(&self, session: &mut Session, position: &Position, with_tls: bool) -> Result<(), Error> {
         let words = Words::of(&session.about);
         self.change(session, position, with_tls)?;
-        session.execute(&format!("START {} IO_THREAD", words.replica))?;
-        let tried = self.wait(session, |state| state.receives);
+        let tried = match session.execute(&format!("START {} IO_THREAD", words.replica)) {
+            Ok(_) => self.wait(session, |state| state.receives),
+            Err(error) => Err(error.into()),
+        };
         session.execute(&format!("STOP {}", words.replica))?;
         session.execute(&format!("RESET {} ALL", words.replica))?;
         tried
