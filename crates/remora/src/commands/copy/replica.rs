@@ -24,7 +24,7 @@ pub(super) fn run(
     }
     report.phase("trying whether B reaches A", None);
     let with_tls = replica.try_login()?;
-    // What A has logged is not in B's log either, unless it is replicated.
+    // In B's log these rows would be transactions of B, which A does not have.
     request.write.no_binlog = true;
     let servers = (replica.from, replica.to);
     if request.write.resume {

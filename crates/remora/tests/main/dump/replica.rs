@@ -203,6 +203,7 @@ fn a_copy_becomes_a_replica_while_its_source_is_written() {
         for to in part_of_today(vec![product, to], 2) {
             let pair = to_replicate(product, to);
             let stop = AtomicBool::new(false);
+            let log = pair.target().position().unwrap();
             std::thread::scope(|scope| {
                 let (mut writer, stop) = (pair.source(), &stop);
                 scope.spawn(move || {
@@ -223,6 +224,10 @@ fn a_copy_becomes_a_replica_while_its_source_is_written() {
                 replica.value("SELECT id FROM d.zz").ok().flatten().is_some()
             });
             assert_same(&pair);
+            // MySQL logs what is replicated.
+            if pair.is_mariadb() {
+                assert_eq!(replica.position().unwrap(), log, "the copy is no transaction of the replica");
+            }
             let event = "SELECT status, definer FROM information_schema.events WHERE event_schema = 'd'";
             let [status, definer] = &replica.strings(event).unwrap()[0][..] else { panic!("{event}") };
             assert!(status.as_ref().unwrap().contains("SIDE_DISABLED"), "{status:?}");
